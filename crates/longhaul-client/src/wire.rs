@@ -4,6 +4,26 @@
 //! unknown fields, so that a misspelt option is an error; responses accept them, so that an older
 //! client can talk to a newer server.
 
+/// Defines types of responses. All keys are always present: the value is null if there is none.
+macro_rules! responses {
+    ($(
+        $(#[$attribute:meta])*
+        pub struct $name:ident { $($(#[$field_attribute:meta])* pub $field:ident: $type:ty,)* }
+    )*) => {$(
+        $(#[$attribute])*
+        #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        pub struct $name {
+            $(
+                $(#[$field_attribute])*
+                #[cfg_attr(feature = "openapi", schema(required))]
+                pub $field: $type,
+            )*
+        }
+    )*};
+}
+
 mod account;
 mod bulk;
 mod history;

@@ -34,7 +34,7 @@ pub(crate) use middleware::{PresentedCredential, X_API_KEY, credential};
 pub use middleware::{authenticate, authenticate_proxied};
 pub(crate) use oidc::parse_url;
 pub use oidc::{Issuer, OidcSettings, TokenError, check_issuer};
-use oidc::{VerifyError, is_token};
+use oidc::{TokenVerifyError, is_token};
 use rate_limit::{RateAllowance, RateExceeded, RateLimiter};
 pub(crate) use session::{SESSION_COOKIE, SESSION_LASTS};
 
@@ -91,11 +91,11 @@ pub enum AuthError {
     Store(StoreError),
 }
 
-impl From<VerifyError> for AuthError {
-    fn from(error: VerifyError) -> Self {
+impl From<TokenVerifyError> for AuthError {
+    fn from(error: TokenVerifyError) -> Self {
         match error {
-            VerifyError::Bad(error) => Self::BadToken(error),
-            VerifyError::NoKeys => Self::NoIssuerKeys,
+            TokenVerifyError::Bad(error) => Self::BadToken(error),
+            TokenVerifyError::NoKeys => Self::NoIssuerKeys,
         }
     }
 }
@@ -434,8 +434,6 @@ impl Auth {
     pub fn forget_tenant(&self, id: &TenantId) {
         self.0.cache.remove_tenant(id);
     }
-
-    /// Builds an audit entry.
     pub fn audit_entry(
         &self,
         by: &AuditContext,

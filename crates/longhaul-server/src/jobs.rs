@@ -3,6 +3,7 @@
 //! HTTP handlers parse a request, call one function here, and format its result.
 
 pub(crate) mod control;
+pub(crate) mod details;
 mod input_urls;
 pub(crate) mod query;
 pub(crate) mod submit;

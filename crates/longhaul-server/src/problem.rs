@@ -34,6 +34,9 @@ const BUSY_DETAIL: &str = "the store is busy or unavailable, and the request may
 /// Retry delay when the disk is full.
 const STORAGE_FULL_RETRY: Duration = Duration::from_secs(10);
 
+/// Result of a handler or of a function behind one.
+pub type Result<T, E = Problem> = std::result::Result<T, E>;
+
 /// An error response.
 #[derive(Debug, Clone)]
 pub struct Problem {
@@ -53,6 +56,11 @@ impl Problem {
         Self { code, status, detail: detail.into(), headers, cause: None }
     }
 
+    /// Creates the problem of a value that is not allowed.
+    pub fn invalid(reason: impl fmt::Display) -> Self {
+        Self::new(Code::Validation, reason.to_string())
+    }
+
     /// Creates an internal error. `cause` is logged with the request id and not sent.
     pub fn internal(cause: impl fmt::Display) -> Self {
         Self::new(Code::Internal, INTERNAL_DETAIL).with_source(cause)
@@ -70,6 +78,15 @@ impl Problem {
     pub fn retry_after(self, delay: Duration) -> Self {
         let whole = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
         self.header(RETRY_AFTER, HeaderValue::from(whole.max(1)))
+    }
+
+    /// Adds a header whose value is ASCII without control characters; any other value is left out.
+    #[must_use]
+    pub fn text_header(self, name: HeaderName, text: &str) -> Self {
+        match HeaderValue::from_str(text) {
+            Ok(value) => self.header(name, value),
+            Err(_) => self,
+        }
     }
 
     #[must_use]

@@ -29,11 +29,10 @@ use crate::api::{AppState, LoadShedder, ProxyRoutes, Settings, Uploads, Webhooks
 use crate::auth::{Auth, AuthSettings, IssuedKey, Issuer};
 use crate::config::{Config, Database};
 use crate::listen::{self, ListenerConfig, Tls, TlsError, raise_open_files};
-use crate::secret::Secret;
 use crate::webhooks::{Secrets, WebhookDispatcher};
 use longhaul_net::egress;
 pub use payload_store::check_keys;
-use work_dir::WorkDir;
+use work_dir::ProcessWorkDir;
 
 /// Interval of metrics maintenance, needed even if no scraper reads them.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
@@ -51,7 +50,7 @@ pub struct Server {
     /// Serves only health and metrics.
     metrics: Option<BoundSocket>,
     front: ListenerConfig,
-    work: WorkDir,
+    work: ProcessWorkDir,
     first_key: Option<IssuedKey>,
 }
 
@@ -179,12 +178,13 @@ impl Server {
         let (store, accounts, endpoints) = store(&config.database, &clock).await?;
         let vault = payload_store::open(config).await?;
         let (keyring, issuer) = (Arc::clone(&vault.1), issuer(config, &clock)?);
+        let states_secret = config.chat.as_ref().and_then(|chat| chat.webhook_secret.clone());
         let hooks = Webhooks {
             endpoints,
-            secrets: Secrets::new(Arc::clone(&keyring)).for_states(states_secret(config)),
+            secrets: Secrets::new(Arc::clone(&keyring)).for_states(states_secret),
             client: egress::Client::new(config.egress.clone()),
         };
-        let courier = courier(config, &store, &hooks, &clock);
+        let dispatcher = dispatcher(config, &hooks, &clock);
         let auth =
             Auth::with_issuer(accounts, keyring, clock.clone(), auth_settings(config), issuer);
         let first_key = if config.auth.require_keys && config.role.serves_http() {
@@ -192,7 +192,7 @@ impl Server {
         } else {
             None
         };
-        let work = WorkDir::acquire(&config.work)
+        let work = ProcessWorkDir::acquire(&config.work)
             .map_err(|source| StartError::Data { path: config.work.clone(), source })?;
         let chat = kinds::chat(config, &clock)?;
         let start = async || {
@@ -200,7 +200,7 @@ impl Server {
                 work: &work,
                 vault: &vault,
                 chat: chat.as_ref(),
-                courier: &courier,
+                dispatcher: &dispatcher,
                 client: &hooks.client,
             };
             engine(config, given, store.clone(), clock.clone()).await
@@ -308,41 +308,42 @@ type Stores = (Arc<dyn Store>, Arc<dyn Accounts>, Arc<dyn Endpoints>);
 
 async fn store(database: &Database, clock: &Clock) -> Result<Stores, StartError> {
     let clock = clock.clone();
-    let (path, clock) = match database {
-        Database::Memory => {
-            let opened = Arc::new(SqliteStore::memory(clock).map_err(BuildError::Open)?);
-            return Ok((opened.clone(), opened.clone(), opened));
-        }
+    Ok(match database {
+        Database::Memory => stores(SqliteStore::memory(clock).map_err(BuildError::Open)?),
         Database::Postgres(url) => {
             let opened = PostgresStore::open(url.expose(), clock).await;
-            let opened = opened.map_err(|error| StartError::postgres(url.expose(), error))?;
-            let opened = Arc::new(opened);
-            return Ok((opened.clone(), opened.clone(), opened));
+            stores(opened.map_err(|error| StartError::postgres(url.expose(), error))?)
         }
-        Database::Sqlite(path) => (path.clone(), clock),
-    };
-    // Blocking, because it may have to recover a write-ahead log.
-    let opening = tokio::task::spawn_blocking(move || SqliteStore::open(path, clock));
-    let opened = opening.await.map_err(|error| BuildError::Thread(error.into()))?;
-    let opened = Arc::new(opened.map_err(BuildError::Open)?);
-    Ok((opened.clone(), opened.clone(), opened))
+        Database::Sqlite(path) => {
+            let path = path.clone();
+            // Blocking, because it may have to recover a write-ahead log.
+            let opening = tokio::task::spawn_blocking(move || SqliteStore::open(path, clock));
+            let opened = opening.await.map_err(|error| BuildError::Thread(error.into()))?;
+            stores(opened.map_err(BuildError::Open)?)
+        }
+    })
+}
+
+fn stores<S: Store + Accounts + Endpoints + 'static>(opened: S) -> Stores {
+    let opened = Arc::new(opened);
+    (opened.clone(), opened.clone(), opened)
 }
 
 /// Dependencies of the engine besides the configuration.
 struct EngineParts<'a> {
-    work: &'a WorkDir,
+    work: &'a ProcessWorkDir,
     vault: &'a (Blobs, Arc<Keyring>),
     chat: Option<&'a Chat>,
-    courier: &'a WebhookDispatcher,
+    dispatcher: &'a WebhookDispatcher,
     client: &'a egress::Client,
 }
 
 async fn engine(
     config: &Config,
-    EngineParts { work, vault: (blobs, keyring), chat, courier, client }: EngineParts<'_>,
+    EngineParts { work, vault: (blobs, keyring), chat, dispatcher, client }: EngineParts<'_>,
     store: Arc<dyn Store>,
     clock: Clock,
-) -> Result<Engine, replica_name::StartFailure<StartError>> {
+) -> Result<Engine, StartError> {
     let deps = kinds::KindDeps { work_root: work.path(), client, keyring, clock: &clock };
     let mut builder = Engine::builder()
         .clock(clock.clone())
@@ -359,7 +360,7 @@ async fn engine(
         .limits(config.limits.job())
         .tenant_limit(config.limits.tenant_flow())
         .concurrency(kinds::concurrency(config, chat))
-        .delivery_worker(courier.kind(), config.webhooks.concurrency, courier.windows())
+        .delivery_worker(dispatcher.kind(), config.webhooks.concurrency, dispatcher.windows())
         .register(kinds::demo(config));
     if let Some(chat) = chat {
         builder = builder.register(kinds::chat_kind(chat, config));
@@ -370,8 +371,7 @@ async fn engine(
     }
     for (name, kind) in &config.kinds {
         let kind = kinds::configured_kind(name, kind, config, &deps)
-            .map_err(|source| StartError::Kind { kind: name.to_string(), source })
-            .map_err(replica_name::StartFailure::Other)?;
+            .map_err(|source| StartError::Kind { kind: name.to_string(), source })?;
         builder = builder.register(kind);
     }
     for (name, limit) in &config.queues {
@@ -383,18 +383,8 @@ async fn engine(
     Ok(builder.store(store).start().await?)
 }
 
-fn states_secret(config: &Config) -> Option<Secret> {
-    config.chat.as_ref().and_then(|chat| chat.webhook_secret.clone())
-}
-
-fn courier(
-    config: &Config,
-    store: &Arc<dyn Store>,
-    hooks: &Webhooks,
-    clock: &Clock,
-) -> WebhookDispatcher {
+fn dispatcher(config: &Config, hooks: &Webhooks, clock: &Clock) -> WebhookDispatcher {
     WebhookDispatcher::new(
-        Arc::clone(store),
         Arc::clone(&hooks.endpoints),
         hooks.secrets.clone(),
         hooks.client.clone(),

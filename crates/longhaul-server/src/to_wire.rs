@@ -3,25 +3,20 @@
 use std::time::Duration;
 
 use longhaul::job::{self, Record};
+use longhaul::store::accounts::{Scope, Subscription};
 use longhaul::{Engine, Job, JobError, Status, Timestamp};
 use longhaul_client::wire::{self, Instant, RawJson};
 
 use crate::api::http::respond::ceil_seconds;
 use crate::encoding;
-use crate::problem::Problem;
-
-/// Converts a job with its result.
-pub(crate) fn job(engine: &Engine, record: &Record) -> Result<wire::Job, Problem> {
+use crate::problem::{Problem, Result};
+pub(crate) fn job(engine: &Engine, record: &Record) -> Result<wire::Job> {
     let result = record.result.as_ref().map(raw).transpose()?;
     Ok(wire::Job { result, ..job_without_result(engine, &record.job) })
 }
-
-/// Converts a job for a list.
 pub(crate) fn job_summary(engine: &Engine, job: &Job) -> wire::JobSummary {
     job_without_result(engine, job).into()
 }
-
-/// Converts a job without its result.
 pub(crate) fn job_without_result(engine: &Engine, job: &Job) -> wire::Job {
     let retry_after = (!job.status.is_terminal()).then(|| engine.retry_after(job));
     job_snapshot(job, retry_after)
@@ -68,7 +63,7 @@ fn artifact(job_url: &str, artifact: &job::Artifact) -> wire::Artifact {
     }
 }
 
-pub(crate) fn raw(json: &job::Json) -> Result<RawJson, Problem> {
+pub(crate) fn raw(json: &job::Json) -> Result<RawJson> {
     RawJson::from_text(json.as_str()).map_err(Problem::internal)
 }
 
@@ -81,26 +76,23 @@ pub(crate) fn error(error: JobError) -> wire::JobError {
     wire::JobError { code, message, retryable, attempt }
 }
 
-pub(crate) fn status(status: Status) -> wire::Status {
-    match status {
-        Status::Pending => wire::Status::Pending,
-        Status::Running => wire::Status::Running,
-        Status::Waiting => wire::Status::Waiting,
-        Status::Completed => wire::Status::Completed,
-        Status::Failed => wire::Status::Failed,
-        Status::Cancelled => wire::Status::Cancelled,
-    }
+/// Defines the conversions in both directions between an enum of the engine and its twin on the wire.
+macro_rules! twins {
+    ($($enum:ident: $to_wire:ident, $from_wire:ident { $($variant:ident),* })*) => {$(
+        pub(crate) fn $to_wire(value: $enum) -> wire::$enum {
+            match value { $($enum::$variant => wire::$enum::$variant,)* }
+        }
+
+        pub(crate) fn $from_wire(value: wire::$enum) -> $enum {
+            match value { $(wire::$enum::$variant => $enum::$variant,)* }
+        }
+    )*};
 }
 
-pub(crate) fn status_from(status: wire::Status) -> Status {
-    match status {
-        wire::Status::Pending => Status::Pending,
-        wire::Status::Running => Status::Running,
-        wire::Status::Waiting => Status::Waiting,
-        wire::Status::Completed => Status::Completed,
-        wire::Status::Failed => Status::Failed,
-        wire::Status::Cancelled => Status::Cancelled,
-    }
+twins! {
+    Status: status, status_from { Pending, Running, Waiting, Completed, Failed, Cancelled }
+    Scope: scope, scope_from { Submit, Read, Work, Admin }
+    Subscription: subscription, subscription_from { Active, PastDue, Suspended }
 }
 
 fn progress(progress: job::Progress) -> wire::Progress {

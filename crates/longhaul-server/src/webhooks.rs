@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::job::{DELIVERY_KIND, Name};
+use longhaul::store::QueueCapacity;
 use longhaul::store::endpoints::Endpoints;
-use longhaul::store::{QueueCapacity, Store};
 use longhaul::{Clock, Kind};
 
 pub use delivery::{DeliveryAttempt, DeliveryResult};
@@ -56,7 +56,6 @@ impl Default for WebhookSettings {
 pub struct WebhookDispatcher(Arc<Inner>);
 
 struct Inner {
-    store: Arc<dyn Store>,
     endpoints: Arc<dyn Endpoints>,
     secrets: Secrets,
     client: egress::Client,
@@ -68,9 +67,7 @@ struct Inner {
 }
 
 impl WebhookDispatcher {
-    /// Creates a dispatcher.
     pub fn new(
-        store: Arc<dyn Store>,
         endpoints: Arc<dyn Endpoints>,
         secrets: Secrets,
         client: egress::Client,
@@ -78,7 +75,6 @@ impl WebhookDispatcher {
         settings: WebhookSettings,
     ) -> Self {
         Self(Arc::new(Inner {
-            store,
             endpoints,
             secrets,
             client,

@@ -2,6 +2,7 @@
 
 mod artifact;
 pub(crate) mod payload;
+mod related_jobs;
 mod replay;
 mod sleep;
 mod step;

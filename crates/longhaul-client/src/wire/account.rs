@@ -45,36 +45,30 @@ pub struct KeyRequest {
     pub requests_per_second: Option<u32>,
 }
 
-/// An API key without its secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Key {
-    /// Id: the public part of the key.
-    pub id: String,
-    /// Tenant of the key.
-    pub tenant: String,
-    /// Name for people.
-    pub name: String,
-    /// Permissions of the key.
-    pub scopes: Vec<Scope>,
-    /// Time of creation.
-    pub created_at: Instant,
-    /// Expiry; null for never.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub expires_at: Option<Instant>,
-    /// Time of revocation; null if the key is not revoked.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub revoked_at: Option<Instant>,
-    /// Last use, accurate to about a minute; null for never.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub last_used_at: Option<Instant>,
-    /// Requests per second; null for the limit of the tenant.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub requests_per_second: Option<u32>,
-    /// Id of the key that this one replaces; null if there is none.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub rotated_from: Option<String>,
+responses! {
+    /// An API key without its secret.
+    pub struct Key {
+        /// Id: the public part of the key.
+        pub id: String,
+        /// Tenant of the key.
+        pub tenant: String,
+        /// Name for people.
+        pub name: String,
+        /// Permissions of the key.
+        pub scopes: Vec<Scope>,
+        /// Time of creation.
+        pub created_at: Instant,
+        /// Expiry; null for never.
+        pub expires_at: Option<Instant>,
+        /// Time of revocation; null if the key is not revoked.
+        pub revoked_at: Option<Instant>,
+        /// Last use, accurate to about a minute; null for never.
+        pub last_used_at: Option<Instant>,
+        /// Requests per second; null for the limit of the tenant.
+        pub requests_per_second: Option<u32>,
+        /// Id of the key that this one replaces; null if there is none.
+        pub rotated_from: Option<String>,
+    }
 }
 
 /// A newly created API key.
@@ -95,16 +89,14 @@ impl std::fmt::Debug for NewKey {
     }
 }
 
-/// A page of API keys.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct KeyList {
-    /// API keys by id, including expired and revoked ones.
-    pub keys: Vec<Key>,
-    /// `cursor` of the next page; null on the last page.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub next_cursor: Option<String>,
+responses! {
+    /// A page of API keys.
+    pub struct KeyList {
+        /// API keys by id, including expired and revoked ones.
+        pub keys: Vec<Key>,
+        /// `cursor` of the next page; null on the last page.
+        pub next_cursor: Option<String>,
+    }
 }
 
 /// Options of a key rotation.
@@ -130,61 +122,47 @@ pub enum Subscription {
     Suspended,
 }
 
-/// Limits of a tenant; null for the value of the server's configuration.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct TenantLimits {
-    /// Requests per second of all of its keys, on each replica.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub requests_per_second: Option<u32>,
-    /// Pending jobs.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub pending_max: Option<u64>,
-    /// Concurrent jobs, over all replicas.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub running_max: Option<u32>,
-    /// Total bytes of stored payloads and artifacts.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub stored_bytes_max: Option<u64>,
-    /// Bytes of one job's input.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub input_bytes_max: Option<u64>,
-}
+responses! {
+    /// Limits of a tenant; null for the value of the server's configuration.
+    #[derive(Copy, Default)]
+    pub struct TenantLimits {
+        /// Requests per second of all of its keys, on each replica.
+        pub requests_per_second: Option<u32>,
+        /// Pending jobs.
+        pub pending_max: Option<u64>,
+        /// Concurrent jobs, over all replicas.
+        pub running_max: Option<u32>,
+        /// Total bytes of stored payloads and artifacts.
+        pub stored_bytes_max: Option<u64>,
+        /// Bytes of one job's input.
+        pub input_bytes_max: Option<u64>,
+    }
 
-/// A tenant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Tenant {
-    /// Unique id.
-    pub id: String,
-    /// Name for people.
-    pub name: String,
-    /// Payment state.
-    pub subscription: Subscription,
-    /// Time since which it is not active; null while it is.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub inactive_since: Option<Instant>,
-    /// Limits of the tenant.
-    pub limits: TenantLimits,
-    /// Customer id at the payment provider; null if there is none.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub billing_id: Option<String>,
-    /// Time of creation.
-    pub created_at: Instant,
-}
+    /// A tenant.
+    pub struct Tenant {
+        /// Unique id.
+        pub id: String,
+        /// Name for people.
+        pub name: String,
+        /// Payment state.
+        pub subscription: Subscription,
+        /// Time since which it is not active; null while it is.
+        pub inactive_since: Option<Instant>,
+        /// Limits of the tenant.
+        pub limits: TenantLimits,
+        /// Customer id at the payment provider; null if there is none.
+        pub billing_id: Option<String>,
+        /// Time of creation.
+        pub created_at: Instant,
+    }
 
-/// A page of tenants.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct TenantList {
-    /// Tenants by id.
-    pub tenants: Vec<Tenant>,
-    /// `cursor` of the next page; null on the last page.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub next_cursor: Option<String>,
+    /// A page of tenants.
+    pub struct TenantList {
+        /// Tenants by id.
+        pub tenants: Vec<Tenant>,
+        /// `cursor` of the next page; null on the last page.
+        pub next_cursor: Option<String>,
+    }
 }
 
 /// A tenant to create.
@@ -270,39 +248,34 @@ mod patch {
     }
 }
 
-/// One entry of the audit log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct AuditEntry {
-    /// Unique id.
-    pub id: String,
-    /// Time of the action.
-    pub at: Instant,
-    /// Affected tenant.
-    pub tenant: String,
-    /// Actor: `key:` with a key id, `subject:` with the subject of a token, `local`, `billing` or `server`.
-    pub actor: String,
-    /// Action, for example `key.create`, `job.cancel` or `tenant.change`.
-    pub action: String,
-    /// Affected job, key, tenant or queue.
-    pub target: String,
-    /// Further details.
-    pub detail: String,
-    /// Id of the request.
-    pub request_id: String,
-}
+responses! {
+    /// One entry of the audit log.
+    pub struct AuditEntry {
+        /// Unique id.
+        pub id: String,
+        /// Time of the action.
+        pub at: Instant,
+        /// Affected tenant.
+        pub tenant: String,
+        /// Actor: `key:` with a key id, `subject:` with the subject of a token, `local`, `billing` or `server`.
+        pub actor: String,
+        /// Action, for example `key.create`, `job.cancel` or `tenant.change`.
+        pub action: String,
+        /// Affected job, key, tenant or queue.
+        pub target: String,
+        /// Further details.
+        pub detail: String,
+        /// Id of the request.
+        pub request_id: String,
+    }
 
-/// A page of the audit log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct AuditList {
-    /// Entries, newest first.
-    pub entries: Vec<AuditEntry>,
-    /// `cursor` of the next page; null on the last page.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub next_cursor: Option<String>,
+    /// A page of the audit log.
+    pub struct AuditList {
+        /// Entries, newest first.
+        pub entries: Vec<AuditEntry>,
+        /// `cursor` of the next page; null on the last page.
+        pub next_cursor: Option<String>,
+    }
 }
 
 #[cfg(test)]

@@ -69,13 +69,13 @@ pub struct BulkRequest {
     pub filter: JobFilter,
 }
 
-/// Result of a bulk change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct BulkResult {
-    /// Number of changed jobs.
-    pub count: u64,
+responses! {
+    /// Result of a bulk change.
+    #[derive(Copy)]
+    pub struct BulkResult {
+        /// Number of changed jobs.
+        pub count: u64,
+    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::{Instant, RawJson, Status};
 
 /// Defines [`Job`] and [`JobSummary`] with one declaration of their common fields, so that both
@@ -14,23 +12,19 @@ macro_rules! job_structs {
         @job_only $(#[$result_attribute:meta])* $result:ident: $result_type:ty,
         @both $($(#[$tail_attribute:meta])* $tail:ident: $tail_type:ty,)*
     ) => {
-        /// A job. Every key is always present; an unknown or absent value is null.
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-        pub struct Job {
-            $($(#[$head_attribute])* pub $head: $head_type,)*
-            $(#[$result_attribute])* pub $result: $result_type,
-            $($(#[$tail_attribute])* pub $tail: $tail_type,)*
-        }
+        responses! {
+            /// A job. Every key is always present; an unknown or absent value is null.
+            pub struct Job {
+                $($(#[$head_attribute])* pub $head: $head_type,)*
+                $(#[$result_attribute])* pub $result: $result_type,
+                $($(#[$tail_attribute])* pub $tail: $tail_type,)*
+            }
 
-        /// A job in a list: everything except its result.
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-        pub struct JobSummary {
-            $($(#[$head_attribute])* pub $head: $head_type,)*
-            $($(#[$tail_attribute])* pub $tail: $tail_type,)*
+            /// A job in a list: everything except its result.
+            pub struct JobSummary {
+                $($(#[$head_attribute])* pub $head: $head_type,)*
+                $($(#[$tail_attribute])* pub $tail: $tail_type,)*
+            }
         }
 
         impl From<Job> for JobSummary {
@@ -52,7 +46,6 @@ job_structs! {
     status: Status,
     /// The handler's label for its current activity, for example `parsing`; `cancelling` after a
     /// cancel request.
-    #[cfg_attr(feature = "openapi", schema(required))]
     phase: Option<String>,
     /// Jobs with a higher priority start first.
     priority: i32,
@@ -61,36 +54,30 @@ job_structs! {
     /// Attempts allowed.
     max_attempts: u32,
     /// Progress that the handler reports.
-    #[cfg_attr(feature = "openapi", schema(required))]
     progress: Option<Progress>,
     /// Labels from the submission.
     labels: BTreeMap<String, String>,
     /// Increases with every change; also the job's `ETag` and the id of its events.
     version: u64,
     /// Idempotency key of the submission.
-    #[cfg_attr(feature = "openapi", schema(required))]
     idempotency_key: Option<String>,
     /// Time of the submission.
     created_at: Instant,
     /// Time from which the job may start.
     run_at: Instant,
     /// Start of the first attempt.
-    #[cfg_attr(feature = "openapi", schema(required))]
     started_at: Option<Instant>,
     /// Time at which the job finished.
-    #[cfg_attr(feature = "openapi", schema(required))]
     completed_at: Option<Instant>,
     /// Time at which the job will be deleted.
-    #[cfg_attr(feature = "openapi", schema(required))]
     expires_at: Option<Instant>,
     @job_only
     /// Result of the job; null unless it completed.
     // Any JSON includes null: "either a value or null" would match a null twice.
-    #[cfg_attr(feature = "openapi", schema(required, value_type = RawJson))]
+    #[cfg_attr(feature = "openapi", schema(value_type = RawJson))]
     result: Option<RawJson>,
     @both
     /// Last error; kept between retries, null once completed.
-    #[cfg_attr(feature = "openapi", schema(required))]
     error: Option<JobError>,
     /// Files that the job produced.
     artifacts: Vec<Artifact>,
@@ -99,71 +86,55 @@ job_structs! {
     /// Path of the job's event stream.
     events_url: String,
     /// Suggested polling delay in seconds; null once the job has finished.
-    #[cfg_attr(feature = "openapi", schema(required))]
     retry_after: Option<u32>,
     /// Job that this one was forked from.
-    #[cfg_attr(feature = "openapi", schema(required))]
     forked_from: Option<String>,
     /// Job that created this one.
-    #[cfg_attr(feature = "openapi", schema(required))]
     parent_id: Option<String>,
 }
 
-/// A page of jobs, newest first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct JobList {
-    /// Jobs of this page.
-    pub jobs: Vec<JobSummary>,
-    /// `cursor` of the next page; null on the last page.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub next_cursor: Option<String>,
-}
+responses! {
+    /// A page of jobs, newest first.
+    pub struct JobList {
+        /// Jobs of this page.
+        pub jobs: Vec<JobSummary>,
+        /// `cursor` of the next page; null on the last page.
+        pub next_cursor: Option<String>,
+    }
 
-/// Progress that a handler reports.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Progress {
-    /// Completed units.
-    pub done: u64,
-    /// Total units, if known.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub total: Option<u64>,
-    /// Description of the current unit.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub message: Option<String>,
-}
+    /// Progress that a handler reports.
+    pub struct Progress {
+        /// Completed units.
+        pub done: u64,
+        /// Total units, if known.
+        pub total: Option<u64>,
+        /// Description of the current unit.
+        pub message: Option<String>,
+    }
 
-/// Error of a failed attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct JobError {
-    /// Stable identifier, for example `worker-lost`.
-    pub code: String,
-    /// Description for people.
-    pub message: String,
-    /// True if another attempt may succeed.
-    pub retryable: bool,
-    /// Number of the failed attempt, from 1.
-    pub attempt: u32,
-}
+    /// Error of a failed attempt.
+    pub struct JobError {
+        /// Stable identifier, for example `worker-lost`.
+        pub code: String,
+        /// Description for people.
+        pub message: String,
+        /// True if another attempt may succeed.
+        pub retryable: bool,
+        /// Number of the failed attempt, from 1.
+        pub attempt: u32,
+    }
 
-/// A file that a job produced.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Artifact {
-    /// Unique in its job.
-    pub name: String,
-    /// Media type.
-    pub content_type: String,
-    /// Size in bytes.
-    pub size: u64,
-    /// Path to download it from.
-    pub url: String,
+    /// A file that a job produced.
+    pub struct Artifact {
+        /// Unique in its job.
+        pub name: String,
+        /// Media type.
+        pub content_type: String,
+        /// Size in bytes.
+        pub size: u64,
+        /// Path to download it from.
+        pub url: String,
+    }
 }
 
 #[cfg(test)]

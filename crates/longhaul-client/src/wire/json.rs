@@ -87,6 +87,8 @@ impl PartialEq for RawJson {
     }
 }
 
+impl Eq for RawJson {}
+
 impl fmt::Debug for RawJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

@@ -2,25 +2,22 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
-/// A rejected request, as RFC 9457 (`application/problem+json`) with a stable code.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Problem {
-    /// URI of the problem type.
-    pub r#type: String,
-    /// Short description of the problem type.
-    pub title: String,
-    /// HTTP status.
-    pub status: u16,
-    /// Description of this occurrence, and the remedy.
-    pub detail: String,
-    /// Stable identifier, for example `job-not-found`.
-    pub code: String,
-    /// Id of the request in the server's log.
-    pub request_id: String,
+responses! {
+    /// A rejected request, as RFC 9457 (`application/problem+json`) with a stable code.
+    pub struct Problem {
+        /// URI of the problem type.
+        pub r#type: String,
+        /// Short description of the problem type.
+        pub title: String,
+        /// HTTP status.
+        pub status: u16,
+        /// Description of this occurrence, and the remedy.
+        pub detail: String,
+        /// Stable identifier, for example `job-not-found`.
+        pub code: String,
+        /// Id of the request in the server's log.
+        pub request_id: String,
+    }
 }
 
 impl fmt::Display for Problem {

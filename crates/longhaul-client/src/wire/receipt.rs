@@ -4,23 +4,22 @@ use serde::{Deserialize, Serialize};
 
 use super::Instant;
 
-/// Deletion receipt of a job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Receipt {
-    /// Id of the job.
-    pub job_id: String,
-    /// True if the job itself is deleted.
-    pub job_gone: bool,
-    /// Time of this receipt.
-    pub at: Instant,
-    /// True if nothing that was stored can be read any more, in plain text or with a key.
-    pub unreadable: bool,
-    /// True if everything that was stored is deleted.
-    pub deleted: bool,
-    /// Stored objects, oldest first.
-    pub stored: Vec<Stored>,
+responses! {
+    /// Deletion receipt of a job.
+    pub struct Receipt {
+        /// Id of the job.
+        pub job_id: String,
+        /// True if the job itself is deleted.
+        pub job_gone: bool,
+        /// Time of this receipt.
+        pub at: Instant,
+        /// True if nothing that was stored can be read any more, in plain text or with a key.
+        pub unreadable: bool,
+        /// True if everything that was stored is deleted.
+        pub deleted: bool,
+        /// Stored objects, oldest first.
+        pub stored: Vec<Stored>,
+    }
 }
 
 /// Role of a stored object.
@@ -36,36 +35,30 @@ pub enum StoredRole {
     Folder,
 }
 
-/// An object that was stored for a job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Stored {
-    /// Role of the object.
-    pub role: StoredRole,
-    /// Name; host and path for a folder.
-    pub name: String,
-    /// Media type; empty for a folder.
-    pub content_type: String,
-    /// Unencrypted size in bytes; null for a folder.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub size: Option<u64>,
-    /// Hexadecimal SHA-256 of the unencrypted bytes; null for a folder.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub sha256: Option<String>,
-    /// Time at which it was stored.
-    pub stored_at: Instant,
-    /// Replica that stored it.
-    pub stored_by: String,
-    /// Time at which its encryption key was destroyed, after which it cannot be read; null before.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub key_destroyed_at: Option<Instant>,
-    /// Time at which it was deleted; null before.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub deleted_at: Option<Instant>,
-    /// Replica that deleted it.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub deleted_by: Option<String>,
-    /// Failed deletions; deletion is retried until it succeeds.
-    pub failed_deletions: u32,
+responses! {
+    /// An object that was stored for a job.
+    pub struct Stored {
+        /// Role of the object.
+        pub role: StoredRole,
+        /// Name; host and path for a folder.
+        pub name: String,
+        /// Media type; empty for a folder.
+        pub content_type: String,
+        /// Unencrypted size in bytes; null for a folder.
+        pub size: Option<u64>,
+        /// Hexadecimal SHA-256 of the unencrypted bytes; null for a folder.
+        pub sha256: Option<String>,
+        /// Time at which it was stored.
+        pub stored_at: Instant,
+        /// Replica that stored it.
+        pub stored_by: String,
+        /// Time at which its encryption key was destroyed, after which it cannot be read; null before.
+        pub key_destroyed_at: Option<Instant>,
+        /// Time at which it was deleted; null before.
+        pub deleted_at: Option<Instant>,
+        /// Replica that deleted it.
+        pub deleted_by: Option<String>,
+        /// Failed deletions; deletion is retried until it succeeds.
+        pub failed_deletions: u32,
+    }
 }

@@ -87,33 +87,30 @@ pub struct EndpointPatch {
     pub enabled: Option<bool>,
 }
 
-/// A webhook endpoint without its secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Endpoint {
-    /// Unique id.
-    pub id: String,
-    /// URL of the receiver.
-    pub url: String,
-    /// Description for people.
-    pub description: String,
-    /// Events to deliver; an empty list is all.
-    pub events: Vec<String>,
-    /// Amount of job data in a delivery.
-    pub payload: PayloadSize,
-    /// False to stop deliveries.
-    pub enabled: bool,
-    /// Reason, if the server disabled the endpoint; null otherwise.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub disabled_reason: Option<String>,
-    /// Time until which deliveries are also signed with the former secret; null if they are not.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub former_secret_until: Option<Instant>,
-    /// Time of creation.
-    pub created_at: Instant,
-    /// Time of the last change.
-    pub changed_at: Instant,
+responses! {
+    /// A webhook endpoint without its secret.
+    pub struct Endpoint {
+        /// Unique id.
+        pub id: String,
+        /// URL of the receiver.
+        pub url: String,
+        /// Description for people.
+        pub description: String,
+        /// Events to deliver; an empty list is all.
+        pub events: Vec<String>,
+        /// Amount of job data in a delivery.
+        pub payload: PayloadSize,
+        /// False to stop deliveries.
+        pub enabled: bool,
+        /// Reason, if the server disabled the endpoint; null otherwise.
+        pub disabled_reason: Option<String>,
+        /// Time until which deliveries are also signed with the former secret; null if they are not.
+        pub former_secret_until: Option<Instant>,
+        /// Time of creation.
+        pub created_at: Instant,
+        /// Time of the last change.
+        pub changed_at: Instant,
+    }
 }
 
 /// A webhook endpoint with a new secret.
@@ -134,16 +131,14 @@ impl std::fmt::Debug for NewEndpoint {
     }
 }
 
-/// A page of webhook endpoints.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct EndpointList {
-    /// Endpoints by id.
-    pub endpoints: Vec<Endpoint>,
-    /// `cursor` of the next page; null on the last page.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub next_cursor: Option<String>,
+responses! {
+    /// A page of webhook endpoints.
+    pub struct EndpointList {
+        /// Endpoints by id.
+        pub endpoints: Vec<Endpoint>,
+        /// `cursor` of the next page; null on the last page.
+        pub next_cursor: Option<String>,
+    }
 }
 
 /// The tenant's signing secret, for webhooks of jobs that were submitted without one.
@@ -161,80 +156,63 @@ impl std::fmt::Debug for WebhookSecret {
     }
 }
 
-/// One event for one receiver.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Delivery {
-    /// Unique id.
-    pub delivery_id: String,
-    /// Header `webhook-id`, the same for every attempt.
-    pub message_id: String,
-    /// Type of the event.
-    #[serde(rename = "type")]
-    pub event: String,
-    /// Job of the event; null for a test.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub job_id: Option<String>,
-    /// Endpoint that receives it; null for the webhook of a job.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub endpoint_id: Option<String>,
-    /// URL of the receiver; null for an endpoint.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub url: Option<String>,
-    /// Status: `completed` is delivered, `failed` is a dead letter.
-    pub status: Status,
-    /// Attempts so far.
-    pub attempt: u32,
-    /// Attempts allowed.
-    pub max_attempts: u32,
-    /// Time of the event.
-    pub timestamp: Instant,
-    /// Time from which it may be sent.
-    pub run_at: Instant,
-    /// Time at which it was delivered or failed; null before.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub completed_at: Option<Instant>,
-    /// Time at which it will be deleted; null before it finished.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub expires_at: Option<Instant>,
-    /// Last error; null if there is none.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub error: Option<String>,
-    /// Attempts, oldest first; empty in lists.
-    pub attempts: Vec<DeliveryAttempt>,
-}
+responses! {
+    /// One event for one receiver.
+    pub struct Delivery {
+        /// Unique id.
+        pub delivery_id: String,
+        /// Header `webhook-id`, the same for every attempt.
+        pub message_id: String,
+        /// Type of the event.
+        #[serde(rename = "type")]
+        pub event: String,
+        /// Job of the event; null for a test.
+        pub job_id: Option<String>,
+        /// Endpoint that receives it; null for the webhook of a job.
+        pub endpoint_id: Option<String>,
+        /// URL of the receiver; null for an endpoint.
+        pub url: Option<String>,
+        /// Status: `completed` is delivered, `failed` is a dead letter.
+        pub status: Status,
+        /// Attempts so far.
+        pub attempt: u32,
+        /// Attempts allowed.
+        pub max_attempts: u32,
+        /// Time of the event.
+        pub timestamp: Instant,
+        /// Time from which it may be sent.
+        pub run_at: Instant,
+        /// Time at which it was delivered or failed; null before.
+        pub completed_at: Option<Instant>,
+        /// Time at which it will be deleted; null before it finished.
+        pub expires_at: Option<Instant>,
+        /// Last error; null if there is none.
+        pub error: Option<String>,
+        /// Attempts, oldest first; empty in lists.
+        pub attempts: Vec<DeliveryAttempt>,
+    }
 
-/// One attempt of a delivery.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct DeliveryAttempt {
-    /// Start of the attempt.
-    pub at: Instant,
-    /// HTTP status of the response; null without one.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub status: Option<u16>,
-    /// Milliseconds until the response.
-    pub latency_ms: u64,
-    /// First kilobyte of the response; null if it was empty.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub answer: Option<String>,
-    /// Reason without a response; null otherwise.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub error: Option<String>,
-}
+    /// One attempt of a delivery.
+    pub struct DeliveryAttempt {
+        /// Start of the attempt.
+        pub at: Instant,
+        /// HTTP status of the response; null without one.
+        pub status: Option<u16>,
+        /// Milliseconds until the response.
+        pub latency_ms: u64,
+        /// First kilobyte of the response; null if it was empty.
+        pub answer: Option<String>,
+        /// Reason without a response; null otherwise.
+        pub error: Option<String>,
+    }
 
-/// A page of deliveries.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct DeliveryList {
-    /// Deliveries, newest first.
-    pub deliveries: Vec<Delivery>,
-    /// `cursor` of the next page; null on the last page.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub next_cursor: Option<String>,
+    /// A page of deliveries.
+    pub struct DeliveryList {
+        /// Deliveries, newest first.
+        pub deliveries: Vec<Delivery>,
+        /// `cursor` of the next page; null on the last page.
+        pub next_cursor: Option<String>,
+    }
 }
 
 /// Dead letters to resend.

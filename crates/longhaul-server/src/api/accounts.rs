@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use crate::api::http::caller::Admin;
 use crate::api::http::load_shedding::Class;
 use crate::api::http::routes::Routes;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 
 const NAME_CHARS_MAX: usize = 200;
 
@@ -29,23 +29,21 @@ pub(super) fn router() -> Routes {
         .route::<Admin>(Class::Normal, routes!(audit::list_audit))
 }
 
-fn invalid(reason: impl std::fmt::Display) -> Problem {
-    Problem::new(Code::Validation, reason.to_string())
-}
-
 /// Validates a display name or description.
-pub(super) fn label(what: &str, text: String) -> Result<String, Problem> {
+pub(super) fn label(what: &str, text: String) -> Result<String> {
     if text.chars().count() > NAME_CHARS_MAX {
-        return Err(invalid(format_args!("{what} must have at most {NAME_CHARS_MAX} characters")));
+        return Err(Problem::invalid(format_args!(
+            "{what} must have at most {NAME_CHARS_MAX} characters"
+        )));
     }
     if text.chars().any(char::is_control) {
-        return Err(invalid(format_args!("{what} must not contain control characters")));
+        return Err(Problem::invalid(format_args!("{what} must not contain control characters")));
     }
     Ok(text)
 }
 
-fn tenant_id(text: &str) -> Result<TenantId, Problem> {
-    TenantId::new(text).map_err(invalid)
+fn tenant_id(text: &str) -> Result<TenantId> {
+    TenantId::new(text).map_err(Problem::invalid)
 }
 
 fn no_tenant(id: &TenantId) -> Problem {

@@ -23,7 +23,7 @@ use crate::api::http::load_shedding::Class;
 use crate::api::http::openapi::BillingProblems;
 use crate::api::http::routes::Routes;
 use crate::auth::AuditContext;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::request_id::RequestId;
 
 /// Largest event. Stripe's are far smaller.
@@ -43,22 +43,22 @@ struct BillingResult {
 
 /// The fields of Stripe's event that are used here.
 #[derive(Debug, Deserialize)]
-struct Event {
+struct StripeEvent {
     id: String,
     #[serde(rename = "type")]
     kind: String,
     /// Seconds since 1970.
     created: i64,
-    data: Data,
+    data: StripeData,
 }
 
 #[derive(Debug, Deserialize)]
-struct Data {
-    object: Object,
+struct StripeData {
+    object: StripeObject,
 }
 
 #[derive(Debug, Deserialize)]
-struct Object {
+struct StripeObject {
     customer: Option<String>,
     status: Option<String>,
 }
@@ -77,7 +77,7 @@ async fn take_stripe_event(
     State(state): State<AppState>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<BillingResult>, Problem> {
+) -> Result<Json<BillingResult>> {
     let unsigned = || Problem::new(Code::Unauthorized, "the header Stripe-Signature is missing");
     let given = headers.get(STRIPE_SIGNATURE).ok_or_else(unsigned)?.to_str().ok();
     let Some(secret) = &state.stripe_secret else {
@@ -88,7 +88,7 @@ async fn take_stripe_event(
     signature::check(secret.expose(), given.unwrap_or_default(), text.as_bytes(), now).map_err(
         |why| Problem::new(Code::Unauthorized, format!("invalid Stripe-Signature: {why}")),
     )?;
-    let event: Event = body::outer_object(&text)?;
+    let event: StripeEvent = body::outer_object(&text)?;
     let Some(event) = parse_event(event) else { return Ok(Json(BillingResult { applied: false })) };
     let request_id = headers.get(crate::request_id::X_REQUEST_ID);
     let request_id = request_id.map_or_else(RequestId::fresh, |_| RequestId::of(&headers));
@@ -113,7 +113,7 @@ async fn take_stripe_event(
 }
 
 /// Returns the subscription change of an event, or `None` if it is about something else.
-fn parse_event(event: Event) -> Option<BillingEvent> {
+fn parse_event(event: StripeEvent) -> Option<BillingEvent> {
     let subscription = match event.kind.as_str() {
         "customer.subscription.created"
         | "customer.subscription.updated"

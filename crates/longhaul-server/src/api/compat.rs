@@ -8,8 +8,6 @@ mod error_format;
 pub(crate) mod render;
 
 use axum::Router;
-use axum::extract::Path;
-use axum::extract::rejection::PathRejection;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
@@ -21,14 +19,13 @@ use longhaul_kinds::chat::CHAT;
 use longhaul_kinds::render::RenderKind;
 
 use super::AppState;
-use super::jobs::get_artifact;
+use super::jobs::serve_artifact;
 use crate::api::http::caller::{Caller, Read};
 use crate::api::http::load_shedding::Class;
+use crate::api::http::params::{ArtifactPath, JobPath};
 use crate::api::http::routes::Routes;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use error_format::{ErrorFormat, with_error_format};
-
-const NOT_FOUND: &str = "Job not found";
 
 /// Routes shared by the compatibility APIs.
 pub(super) fn router(state: &AppState) -> Router<AppState> {
@@ -56,26 +53,24 @@ impl CompatApi {
     }
 }
 
+fn unknown() -> Problem {
+    Problem::new(Code::JobNotFound, "Job not found")
+}
+
 /// Returns a job of one of the APIs. Other jobs are not found, like those of another tenant.
-async fn find(caller: &Caller, id: &str) -> Result<(CompatApi, Record), Problem> {
-    let unknown = || Problem::new(Code::JobNotFound, NOT_FOUND);
-    let id: JobId = id.parse().map_err(|()| unknown())?;
+async fn find(caller: &Caller, id: JobId) -> Result<(CompatApi, Record)> {
     let record = match caller.engine.job(id).await {
-        Ok(record) => record,
         Err(StoreError::NotFound) => return Err(unknown()),
-        Err(error) => return Err(error.into()),
+        read => read?,
     };
     let api = CompatApi::of(record.job.kind.as_str()).ok_or_else(unknown)?;
     Ok((api, record))
 }
 
 /// `GET /jobs/{id}`
-async fn get_job(
-    caller: Caller,
-    path: Result<Path<String>, PathRejection>,
-) -> Result<Response, Problem> {
-    let id = path.map(|Path(id)| id).unwrap_or_default();
-    let (api, record) = find(&caller, &id).await?;
+async fn get_job(caller: Caller, path: Result<JobPath>) -> Result<Response> {
+    let JobPath(id) = path.map_err(|_| unknown())?;
+    let (api, record) = find(&caller, id).await?;
     match api {
         CompatApi::Chat => chat::show(&caller.engine, record).await,
         #[cfg(feature = "render")]
@@ -86,10 +81,10 @@ async fn get_job(
 /// `GET /jobs/{id}/artifacts/{name}`
 async fn artifact(
     caller: Caller,
-    path: Result<Path<(String, String)>, PathRejection>,
+    path: Result<ArtifactPath>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let id = path.as_ref().map(|Path((id, _))| id.clone()).unwrap_or_default();
-    find(&caller, &id).await?;
-    get_artifact(caller, path, headers).await
+) -> Result<Response> {
+    let ArtifactPath(id, name) = path.map_err(|_| unknown())?;
+    find(&caller, id).await?;
+    serve_artifact(&caller.engine, id, &name, &headers).await
 }

@@ -12,7 +12,7 @@ use super::AppState;
 use crate::api::http::load_shedding::Class;
 use crate::api::http::openapi::Unready;
 use crate::api::http::routes::Routes;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -48,7 +48,7 @@ pub(super) async fn livez() -> &'static str {
     get, path = "/readyz", operation_id = "getReadiness", tag = "operations",
     responses((status = 200, description = "Ready.", body = String, content_type = "text/plain"), Unready),
 )]
-pub(super) async fn readyz(State(state): State<AppState>) -> Result<&'static str, Problem> {
+pub(super) async fn readyz(State(state): State<AppState>) -> Result<&'static str> {
     ready(&state).await?;
     Ok("ok")
 }
@@ -58,7 +58,7 @@ pub(super) async fn readyz(State(state): State<AppState>) -> Result<&'static str
     get, path = "/healthz", operation_id = "getHealth", tag = "operations",
     responses((status = 200, description = "Healthy.", body = Health), Unready),
 )]
-async fn healthz(State(state): State<AppState>) -> Result<Json<Health>, Problem> {
+async fn healthz(State(state): State<AppState>) -> Result<Json<Health>> {
     ready(&state).await?;
     Ok(Json(Health {
         status: "ok",
@@ -69,7 +69,7 @@ async fn healthz(State(state): State<AppState>) -> Result<Json<Health>, Problem>
 }
 
 /// Probes the store with its cheapest query: a job that cannot exist.
-async fn ready(state: &AppState) -> Result<(), Problem> {
+async fn ready(state: &AppState) -> Result<()> {
     if state.stop.is_cancelled() {
         return Err(Problem::new(Code::Unavailable, "the server is stopping"));
     }

@@ -12,10 +12,7 @@ pub(crate) mod history;
 pub(crate) mod list;
 pub(crate) mod submit;
 
-pub(super) use artifacts::get_artifact;
-#[cfg(feature = "render")]
 pub(super) use artifacts::serve_artifact;
-pub(super) use events::X_ACCEL_BUFFERING;
 
 use utoipa_axum::routes;
 

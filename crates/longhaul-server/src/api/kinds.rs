@@ -9,7 +9,7 @@ use crate::api::http::caller::{Caller, Inspect};
 use crate::api::http::load_shedding::Class;
 use crate::api::http::openapi::ReadProblems;
 use crate::api::http::routes::Routes;
-use crate::problem::Problem;
+use crate::problem::Result;
 
 pub(super) fn router() -> Routes {
     Routes::new().route::<Inspect>(Class::Normal, routes!(list_kinds))
@@ -20,7 +20,7 @@ pub(super) fn router() -> Routes {
     get, path = "/v1/kinds", operation_id = "listKinds", tag = "kinds",
     responses((status = 200, description = "The kinds, by name.", body = KindList), ReadProblems),
 )]
-async fn list_kinds(caller: Caller<Inspect>) -> Result<Json<KindList>, Problem> {
+async fn list_kinds(caller: Caller<Inspect>) -> Result<Json<KindList>> {
     let kinds = caller.engine.all_kinds().await?;
     Ok(Json(KindList { kinds: kinds.iter().map(to_wire).collect() }))
 }

@@ -32,10 +32,10 @@ use crate::api::http::respond;
 use crate::api::http::routes::Routes;
 use crate::auth::{self, PresentedCredential};
 use crate::encoding;
-use crate::jobs::submit::{self, IncomingPayload, ReceivedPayload, with_key};
+use crate::jobs::submit::{self, IncomingPayload, with_key};
 use crate::jobs::upload::{PayloadHeaders, chunks};
 use crate::jobs::wait;
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 use forwarded_request::ForwardedRequest;
 
@@ -104,7 +104,7 @@ async fn forward(
     Extension(PresentedCredential(credential)): Extension<PresentedCredential>,
     caller: Caller<Submit>,
     request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let (parts, body) = request.into_parts();
     let forwarded = ForwardedRequest::parse(&route, &parts, &state.auth)?;
     let sync = forwarded.sync.unwrap_or(route.sync);
@@ -127,46 +127,27 @@ async fn submit(
     parts: &Parts,
     forwarded: ForwardedRequest,
     body: Body,
-) -> Result<JobHandle, Problem> {
+) -> Result<JobHandle> {
     let key = idempotency::key(&parts.headers, state.settings.require_idempotency_key)?;
     let ForwardedRequest { call, secret, .. } = forwarded;
+    let submission = |call: HttpCall, body: Option<Bytes>| {
+        with_key(submission(state, caller, route, call, secret, body), key.clone())
+    };
     if body.is_end_stream() {
-        let submission = with_key(submission(state, caller, route, call, secret, None), key);
-        return submit::submit(state, submission).await;
+        return submit::submit(state, submission(call, None)).await;
     }
     let headers = PayloadHeaders::parse(&parts.headers, &body)?;
     let mut body = body;
     if headers.may_be_small(SMALL_BODY_BYTES_MAX) {
         body = match body::small(body, SMALL_BODY_BYTES_MAX).await? {
-            Ok(whole) => return sealed(state, caller, route, call, secret, whole, key).await,
+            Ok(whole) => return submit::submit(state, submission(call, Some(whole))).await,
             Err(larger) => larger,
         };
     }
     let incoming = IncomingPayload { headers, name: None, key: key.clone() };
     let input = call.to_input().map_err(SubmitError::from)?;
-    match incoming.receive(state, caller, &route.kind, &input, chunks(body)).await? {
-        ReceivedPayload::Existing(job) => Ok(*job),
-        ReceivedPayload::Stored(stored) => {
-            let (staged, _guard) = *stored;
-            let submission = with_key(submission(state, caller, route, call, secret, None), key);
-            let submission = submission.payload(staged);
-            submit::submit(state, submission).await
-        }
-    }
-}
-
-/// Submits a request with its body in the input.
-async fn sealed(
-    state: &AppState,
-    caller: &Caller<Submit>,
-    route: &ProxyRoute,
-    call: HttpCall,
-    secret: Vec<HeaderField>,
-    body: Bytes,
-    key: Option<String>,
-) -> Result<JobHandle, Problem> {
-    let submission = with_key(submission(state, caller, route, call, secret, Some(body)), key);
-    submit::submit(state, submission).await
+    let submission = || Ok(submission(call, None));
+    incoming.submit(state, caller, &route.kind, &input, chunks(body), submission).await
 }
 
 /// Builds the submission, with secret headers and the body sealed for this job.
@@ -186,12 +167,8 @@ fn submission(
         }
         if let (Some(keyring), Some(body)) = (&keyring, body) {
             call.sealed_body = Some(seal_body(keyring, &body, &tenant, id));
-            call.body_digest = Some(digest(&body));
+            call.body_digest = Some(encoding::hex(&Sha256::digest(&body)));
         }
         call.to_input()
     })
-}
-
-fn digest(body: &[u8]) -> String {
-    encoding::hex(&Sha256::digest(body))
 }

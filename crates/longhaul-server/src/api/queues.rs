@@ -13,7 +13,7 @@ use crate::api::http::load_shedding::Class;
 use crate::api::http::openapi::{QueueProblems, ReadProblems};
 use crate::api::http::params::NamePath;
 use crate::api::http::routes::Routes;
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 
 pub(super) fn router() -> Routes {
@@ -28,10 +28,14 @@ pub(super) fn router() -> Routes {
     get, path = "/v1/queues", operation_id = "listQueues", tag = "queues",
     responses((status = 200, description = "The queues.", body = QueueList), ReadProblems),
 )]
-async fn list_queues(caller: Caller<Inspect>) -> Result<Json<QueueList>, Problem> {
-    let queues = caller.engine.queues().await?;
-    let to_wire = |queue| to_wire(&caller.engine, queue);
-    Ok(Json(QueueList { queues: queues.iter().map(to_wire).collect() }))
+async fn list_queues(caller: Caller<Inspect>) -> Result<Json<QueueList>> {
+    Ok(Json(QueueList { queues: list(&caller.engine).await? }))
+}
+
+/// Returns the queues of the engine's tenant.
+pub(crate) async fn list(engine: &Engine) -> Result<Vec<Queue>> {
+    let queues = engine.queues().await?;
+    Ok(queues.iter().map(|queue| to_wire(engine, queue)).collect())
 }
 
 /// Pause a queue. Running jobs continue.
@@ -40,15 +44,12 @@ async fn list_queues(caller: Caller<Inspect>) -> Result<Json<QueueList>, Problem
     params(("name" = String, Path, description = "The queue.")),
     responses((status = 200, description = "The queue.", body = Queue), QueueProblems),
 )]
-async fn pause_queue(
-    caller: Caller<Control>,
-    NamePath(name): NamePath,
-) -> Result<Json<Queue>, Problem> {
+async fn pause_queue(caller: Caller<Control>, NamePath(name): NamePath) -> Result<Json<Queue>> {
     pause(&caller, &name).await?;
     queue(&caller.engine, name).await
 }
 
-pub(crate) async fn pause(caller: &Caller<Control>, name: &Name) -> Result<(), Problem> {
+pub(crate) async fn pause(caller: &Caller<Control>, name: &Name) -> Result<()> {
     caller.audit("queue.pause", name.as_str(), String::new()).await?;
     Ok(caller.engine.pause_queue(name).await?)
 }
@@ -59,28 +60,25 @@ pub(crate) async fn pause(caller: &Caller<Control>, name: &Name) -> Result<(), P
     params(("name" = String, Path, description = "The queue.")),
     responses((status = 200, description = "The queue.", body = Queue), QueueProblems),
 )]
-async fn resume_queue(
-    caller: Caller<Control>,
-    NamePath(name): NamePath,
-) -> Result<Json<Queue>, Problem> {
+async fn resume_queue(caller: Caller<Control>, NamePath(name): NamePath) -> Result<Json<Queue>> {
     resume(&caller, &name).await?;
     queue(&caller.engine, name).await
 }
 
-pub(crate) async fn resume(caller: &Caller<Control>, name: &Name) -> Result<(), Problem> {
+pub(crate) async fn resume(caller: &Caller<Control>, name: &Name) -> Result<()> {
     caller.audit("queue.resume", name.as_str(), String::new()).await?;
     Ok(caller.engine.resume_queue(name).await?)
 }
 
 /// Reads the state of a queue. A queue that is not listed has no jobs and is not paused.
-async fn queue(engine: &Engine, name: Name) -> Result<Json<Queue>, Problem> {
+async fn queue(engine: &Engine, name: Name) -> Result<Json<Queue>> {
     let queues = engine.queues().await?;
     let found = queues.into_iter().find(|queue| queue.name == name);
     let empty = || QueueState { name, paused: false, pending: 0, running: 0, oldest_due_at: None };
     Ok(Json(to_wire(engine, &found.unwrap_or_else(empty))))
 }
 
-pub(crate) fn to_wire(engine: &Engine, queue: &QueueState) -> Queue {
+fn to_wire(engine: &Engine, queue: &QueueState) -> Queue {
     let limit = engine.flow_limits().queue(&queue.name);
     Queue {
         name: queue.name.to_string(),

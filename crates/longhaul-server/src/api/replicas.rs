@@ -1,6 +1,7 @@
 //! Replicas: the processes that share a store.
 
 use axum::Json;
+use longhaul::Engine;
 use longhaul::store::{Heartbeat, ReplicaState};
 use longhaul_client::wire::{Replica, ReplicaList};
 use utoipa_axum::routes;
@@ -9,7 +10,7 @@ use crate::api::http::caller::{Caller, Inspect};
 use crate::api::http::load_shedding::Class;
 use crate::api::http::openapi::ReadProblems;
 use crate::api::http::routes::Routes;
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 
 pub(super) fn router() -> Routes {
@@ -24,12 +25,16 @@ pub(super) fn router() -> Routes {
     get, path = "/v1/replicas", operation_id = "listReplicas", tag = "operations",
     responses((status = 200, description = "The replicas, by name.", body = ReplicaList), ReadProblems),
 )]
-async fn list_replicas(caller: Caller<Inspect>) -> Result<Json<ReplicaList>, Problem> {
-    let replicas = caller.engine.replicas().await?;
-    Ok(Json(ReplicaList { replicas: replicas.into_iter().map(to_wire).collect() }))
+async fn list_replicas(caller: Caller<Inspect>) -> Result<Json<ReplicaList>> {
+    Ok(Json(ReplicaList { replicas: list(&caller.engine).await? }))
 }
 
-pub(crate) fn to_wire(replica: ReplicaState) -> Replica {
+/// Returns the replicas by name.
+pub(crate) async fn list(engine: &Engine) -> Result<Vec<Replica>> {
+    Ok(engine.replicas().await?.into_iter().map(to_wire).collect())
+}
+
+fn to_wire(replica: ReplicaState) -> Replica {
     let ReplicaState { heartbeat, started_at, seen_at, alive } = replica;
     let Heartbeat { replica, role, version, host, pid, kinds, running, concurrency, .. } =
         heartbeat;

@@ -18,7 +18,7 @@ use crate::api::http::load_shedding::Class;
 use crate::api::http::openapi::{ListProblems, UsageParams};
 use crate::api::http::params::{Pairs, bad, instant, once, unknown};
 use crate::api::http::routes::Routes;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::to_wire;
 
 /// Longest range of one request: a month of last year and all since.
@@ -47,11 +47,7 @@ pub(super) fn router() -> Routes {
         ListProblems,
     ),
 )]
-async fn get_usage(
-    caller: Caller<Inspect>,
-    headers: HeaderMap,
-    query: Pairs,
-) -> Result<Response, Problem> {
+async fn get_usage(caller: Caller<Inspect>, headers: HeaderMap, query: Pairs) -> Result<Response> {
     let UsageQuery { from, to, by, csv } = parse_query(query, &headers, caller.engine.now())?;
     let (rows, total) = summed(&caller.engine, from, to, by).await?;
     let vary = (VARY, HeaderValue::from_static("accept"));
@@ -68,7 +64,7 @@ pub(crate) async fn summed(
     from: Timestamp,
     to: Timestamp,
     by: UsageBy,
-) -> Result<(Vec<UsageRow>, UsageTotal), Problem> {
+) -> Result<(Vec<UsageRow>, UsageTotal)> {
     let found = engine.usage(from, to).await?;
     let mut sums: BTreeMap<(Timestamp, Name, Option<String>), job::Usage> = BTreeMap::new();
     let mut total = job::Usage::default();
@@ -87,7 +83,7 @@ struct UsageQuery {
     csv: bool,
 }
 
-fn parse_query(query: Pairs, headers: &HeaderMap, now: Timestamp) -> Result<UsageQuery, Problem> {
+fn parse_query(query: Pairs, headers: &HeaderMap, now: Timestamp) -> Result<UsageQuery> {
     let (mut from, mut to, mut by, mut csv) = (None, None, None, None);
     for (name, value) in query.0 {
         match name.as_str() {
@@ -111,7 +107,7 @@ fn parse_query(query: Pairs, headers: &HeaderMap, now: Timestamp) -> Result<Usag
     Ok(UsageQuery { from, to, by: by.unwrap_or(UsageBy::Day), csv })
 }
 
-fn is_csv(format: &str) -> Result<bool, Problem> {
+fn is_csv(format: &str) -> Result<bool> {
     match format {
         "csv" => Ok(true),
         "json" => Ok(false),
@@ -172,7 +168,7 @@ fn in_all(usage: job::Usage) -> UsageTotal {
 mod tests {
     use super::*;
 
-    fn read(query: &str, accept: &'static str) -> Result<UsageQuery, Problem> {
+    fn read(query: &str, accept: &'static str) -> Result<UsageQuery> {
         let uri = format!("/?{query}").parse().unwrap();
         let axum::extract::Query(pairs) = axum::extract::Query::try_from_uri(&uri).unwrap();
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);

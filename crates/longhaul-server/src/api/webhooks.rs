@@ -15,7 +15,7 @@ use utoipa_axum::routes;
 use crate::api::http::caller::{DeleteWebhooks, Inspect, ManageWebhooks, Read};
 use crate::api::http::load_shedding::Class;
 use crate::api::http::routes::Routes;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::webhooks::Secrets;
 use crate::webhooks::signature::SigningSecret;
 use longhaul_net::egress;
@@ -59,13 +59,14 @@ impl Webhooks {
         &self,
         tenant: &TenantId,
         request: Option<WebhookRequest>,
-    ) -> Result<Option<Webhook>, Problem> {
+    ) -> Result<Option<Webhook>> {
         let Some(WebhookRequest { url, events, secret, payload }) = request else {
             return Ok(None);
         };
         self.check(&url).await?;
         let secret = secret.map(|text| text.parse::<SigningSecret>()).transpose();
-        let secret = secret.map_err(|error| invalid(format_args!("webhook.secret: {error}")))?;
+        let secret =
+            secret.map_err(|error| Problem::invalid(format_args!("webhook.secret: {error}")))?;
         let sealed_secret = secret.map(|secret| self.secrets.seal(&secret, tenant, &url));
         Ok(Some(Webhook {
             events: event_filter(events.as_deref())?,
@@ -77,7 +78,7 @@ impl Webhooks {
     }
 
     /// Rejects a URL that the egress policy forbids.
-    pub(crate) async fn check(&self, url: &str) -> Result<(), Problem> {
+    pub(crate) async fn check(&self, url: &str) -> Result<()> {
         match self.client.check_submission(url).await {
             Ok(_) => Ok(()),
             Err(refused) => {
@@ -88,11 +89,7 @@ impl Webhooks {
     }
 }
 
-fn event_filter(events: Option<&[String]>) -> Result<EventFilter, Problem> {
+fn event_filter(events: Option<&[String]>) -> Result<EventFilter> {
     let words = events.unwrap_or_default().iter().map(String::as_str);
-    EventFilter::new(words).map_err(invalid)
-}
-
-fn invalid(reason: impl fmt::Display) -> Problem {
-    Problem::new(Code::Validation, reason.to_string())
+    EventFilter::new(words).map_err(Problem::invalid)
 }

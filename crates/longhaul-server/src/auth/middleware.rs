@@ -12,7 +12,8 @@ use axum::response::{IntoResponse, Response};
 use super::api_key::is_key;
 use super::rate_limit::{RateAllowance, RateExceeded};
 use super::{Auth, AuthError, Principal};
-use crate::problem::{Code, Problem};
+use crate::api::http::respond::set_header;
+use crate::problem::{Code, Problem, Result};
 use crate::secret::Secret;
 
 pub(crate) const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -66,7 +67,7 @@ pub(super) async fn run_as(
             let mut response = next.run(request).await;
             // A limit that the handler reports takes precedence.
             if !response.headers().contains_key(RATELIMIT) {
-                set_rate_headers(response.headers_mut(), per_s, left);
+                set_rate_headers(&mut response, per_s, left);
             }
             response
         }
@@ -75,7 +76,7 @@ pub(super) async fn run_as(
             let problem = Problem::new(Code::TooManyRequests, detail).retry_after(retry_in);
             let mut response = problem.into_response();
             let left = RateAllowance { remaining: 0, full_in: retry_in };
-            set_rate_headers(response.headers_mut(), per_s, left);
+            set_rate_headers(&mut response, per_s, left);
             response
         }
     }
@@ -122,7 +123,7 @@ impl Auth {
     pub(crate) async fn reauthenticate(
         &self,
         credential: Option<&Secret>,
-    ) -> Option<Result<Principal, Problem>> {
+    ) -> Option<Result<Principal>> {
         match self.principal(Ok(credential.map(Secret::expose))).await {
             Ok(principal) => Some(Ok(principal)),
             Err(AuthError::Store(_) | AuthError::NoIssuerKeys) => None,
@@ -143,10 +144,7 @@ fn to_problem(error: AuthError) -> Problem {
             let challenge = HeaderValue::from_static("Bearer realm=\"longhaul\"");
             Problem::new(Code::Unauthorized, detail).header(WWW_AUTHENTICATE, challenge)
         }
-        AuthError::BadKey => {
-            let detail = "the API key is unknown, revoked or expired";
-            invalid(detail)
-        }
+        AuthError::BadKey => invalid("the API key is unknown, revoked or expired"),
         AuthError::BadToken(error) => invalid(error.to_string()),
         AuthError::NoTenant { claim, named: Some(tenant) } => {
             let detail =
@@ -170,18 +168,9 @@ fn invalid(detail: impl Into<Cow<'static, str>>) -> Problem {
     Problem::new(Code::Unauthorized, detail).header(WWW_AUTHENTICATE, challenge)
 }
 
-fn set_rate_headers(headers: &mut HeaderMap, per_s: u32, left: RateAllowance) {
+fn set_rate_headers(response: &mut Response, per_s: u32, left: RateAllowance) {
     let RateAllowance { remaining, full_in } = left;
-    let seconds = whole_seconds(full_in);
-    let limit = format!("\"requests\";r={remaining};t={seconds}");
-    let policy = format!("\"requests\";q={per_s};w=1");
-    for (name, text) in [(RATELIMIT, limit), (RATELIMIT_POLICY, policy)] {
-        if let Ok(value) = HeaderValue::from_str(&text) {
-            headers.insert(name, value);
-        }
-    }
-}
-
-fn whole_seconds(duration: Duration) -> u64 {
-    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+    let seconds = full_in.as_secs() + u64::from(full_in.subsec_nanos() > 0);
+    set_header(response, RATELIMIT, &format!("\"requests\";r={remaining};t={seconds}"));
+    set_header(response, RATELIMIT_POLICY, &format!("\"requests\";q={per_s};w=1"));
 }

@@ -84,13 +84,13 @@ pub enum TokenError {
 
 /// Failed verification of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum VerifyError {
+pub(super) enum TokenVerifyError {
     Bad(TokenError),
     /// The issuer's keys are not available.
     NoKeys,
 }
 
-impl From<TokenError> for VerifyError {
+impl From<TokenError> for TokenVerifyError {
     fn from(error: TokenError) -> Self {
         Self::Bad(error)
     }
@@ -133,7 +133,7 @@ impl Issuer {
     }
 
     /// Verifies a token and returns its claims.
-    pub(super) async fn verify(&self, text: &str) -> Result<Claims, VerifyError> {
+    pub(super) async fn verify(&self, text: &str) -> Result<Claims, TokenVerifyError> {
         let hash: [u8; 32] = Sha256::digest(text).into();
         if let Some(claims) = self.cached(&hash) {
             return Ok(claims);

@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use super::middleware::run_as;
 use super::{Auth, RateExceeded};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::secret::Secret;
 
 /// Domain separation of encrypted sessions.
@@ -62,7 +62,7 @@ impl Auth {
     }
 
     /// Counts a sign-in attempt against the address's limit.
-    pub(crate) fn count_sign_in(&self, address: Option<IpAddr>) -> Result<(), Problem> {
+    pub(crate) fn count_sign_in(&self, address: Option<IpAddr>) -> Result<()> {
         let from = address.map_or_else(|| "unknown".to_owned(), |address| address.to_string());
         let counted = self.0.rates.check(&format!("sign-in {from}"), SIGN_INS_PER_S, self.now());
         counted.map(|_| ()).map_err(|RateExceeded { retry_in }| {

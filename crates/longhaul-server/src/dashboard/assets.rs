@@ -8,6 +8,8 @@ use axum::routing::get;
 use sha2::{Digest as _, Sha256};
 
 use crate::api::AppState;
+use crate::api::http::params::items;
+use crate::api::http::respond::set_header;
 use crate::encoding::hex;
 
 const STYLE: &str = include_str!("style.css");
@@ -34,15 +36,12 @@ fn respond(
     text: &'static str,
     etag: &str,
 ) -> Response {
-    let etags = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    let is_cached = etags.flat_map(|tags| tags.split(',')).any(|tag| tag.trim() == etag);
+    let is_cached = items(headers, IF_NONE_MATCH).any(|tag| tag == etag);
     let mut response =
         if is_cached { StatusCode::NOT_MODIFIED.into_response() } else { text.into_response() };
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    if let Ok(etag) = HeaderValue::from_str(etag) {
-        headers.insert(ETAG, etag);
-    }
+    set_header(&mut response, ETAG, etag);
     response
 }

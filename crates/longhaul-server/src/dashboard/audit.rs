@@ -5,23 +5,27 @@ use axum::response::Response;
 use longhaul_client::wire::AuditEntry;
 use maud::{Markup, html};
 
-use super::components::{time, truncated};
+use super::components::{next_page, table, time, truncated};
 use super::layout::Section;
 use super::page_context::PageContext;
 use crate::api::AppState;
 use crate::api::accounts::audit;
 use crate::api::http::caller::Admin;
 use crate::api::http::params::Pairs;
-use crate::problem::Problem;
+use crate::problem::Result;
 
 pub(super) async fn show(
     State(state): State<AppState>,
     ctx: PageContext<Admin>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let mut query = ctx.query.clone();
     // The viewed tenant also filters the log.
     query.extend(ctx.other().map(|tenant| ("tenant".to_owned(), tenant.to_string())));
     let page = audit::list(&state, Pairs(query)).await?;
+    let next = page.next_cursor.as_deref().map(|next| {
+        let target = ctx.param("target").unwrap_or_default();
+        ctx.link("/ui/audit", &[("target", target), ("cursor", next)])
+    });
     let content = html! {
         h1 { "Audit" }
         form.filters method="get" action="/ui/audit" role="search" aria-label="Filter entries" {
@@ -46,27 +50,13 @@ pub(super) async fn show(
                     }
                 }
             } @else {
-                div.scroll tabindex="0" role="group" aria-label="Audit log" {
-                    table {
-                        thead {
-                            tr {
-                                th { "Time" } th { "Actor" } th { "Action" } th { "Target" } th { "Tenant" }
-                                th { "Details" }
-                            }
-                        }
-                        tbody { @for entry in &page.entries { (row(entry)) } }
-                    }
-                }
+                (table(
+                    "Audit log",
+                    &["Time", "Actor", "Action", "Target", "Tenant", "Details"],
+                    page.entries.iter().map(row),
+                ))
             }
-            @if let Some(next) = &page.next_cursor {
-                @let target = ctx.param("target").unwrap_or_default();
-                nav.pages aria-label="Pages of entries" {
-                    a rel="next"
-                        href=(ctx.link("/ui/audit", &[("target", target), ("cursor", next)])) {
-                        "Older"
-                    }
-                }
-            }
+            (next_page("Pages of entries", "Older", next))
         }
     };
     Ok(ctx.page("Audit", Section::Audit, &content))

@@ -9,12 +9,12 @@ const HEIGHT: u64 = 120;
 
 /// The time span of a Gantt chart.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct GanttSpan {
     begin: Timestamp,
     millis: u64,
 }
 
-impl Span {
+impl GanttSpan {
     pub(super) fn new(begin: Timestamp, end: Timestamp) -> Self {
         let millis = u64::try_from(end.since(begin).as_millis()).unwrap_or(u64::MAX).max(1);
         Self { begin, millis }
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn gantt_bars_stay_inside_the_chart() {
         let at = Timestamp::from_millis;
-        let span = Span::new(at(1_000), at(2_000));
+        let span = GanttSpan::new(at(1_000), at(2_000));
         for (from, to) in
             [(1_000, 2_000), (0, 9_000), (2_000, 2_000), (1_500, 1_400), (i64::MIN, i64::MAX)]
         {

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use longhaul::job::Progress;
-use longhaul::{Status, Timestamp};
-use longhaul_client::wire::Instant;
-use maud::{Markup, html};
+use longhaul::Timestamp;
+use longhaul_client::wire::{Instant, Progress, Status};
+use maud::{Markup, Render, html};
 
 use super::form::TOKEN;
 use super::session::Session;
@@ -15,34 +14,21 @@ pub(super) fn status(status: Status) -> Markup {
     html! { span.status.(status.as_str()) { (status.as_str()) } }
 }
 
-/// An instant in one of the two forms that pages read: of the engine, or of the API's wire format.
-pub(super) trait Moment {
-    /// Returns the instant as RFC 3339 in UTC.
-    fn rfc3339(&self) -> String;
-}
-
-impl Moment for Timestamp {
-    fn rfc3339(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl Moment for Instant {
-    fn rfc3339(&self) -> String {
-        self.as_str().to_owned()
-    }
+/// Parses an instant of the API. The server has formatted it, so that it is always valid.
+pub(super) fn timestamp(at: &Instant) -> Timestamp {
+    Timestamp::parse(at.as_str()).unwrap_or(Timestamp::from_millis(0))
 }
 
 /// Renders an instant in UTC. The script converts it to the viewer's time zone; the tooltip keeps the
 /// exact value.
-pub(super) fn time(at: &impl Moment) -> Markup {
-    let exact = at.rfc3339();
-    let short = exact.get(..19).unwrap_or(&exact).replace('T', " ");
+pub(super) fn time(at: &Instant) -> Markup {
+    let exact = at.as_str();
+    let short = exact.get(..19).unwrap_or(exact).replace('T', " ");
     html! { time datetime=(exact) title=(exact) { (short) " UTC" } }
 }
 
 /// Renders an instant, or `placeholder` if there is none.
-pub(super) fn time_or(at: Option<&impl Moment>, placeholder: &str) -> Markup {
+pub(super) fn time_or(at: Option<&Instant>, placeholder: &str) -> Markup {
     html! {
         @if let Some(at) = at { (time(at)) } @else { span.soft { (placeholder) } }
     }
@@ -85,6 +71,11 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
+/// Formats the length of a list like [`count`].
+pub(super) fn count_of(length: usize) -> String {
+    count(u64::try_from(length).unwrap_or(u64::MAX))
+}
+
 /// Renders a progress bar with its message.
 pub(super) fn progress(progress: &Progress) -> Markup {
     let Progress { done, total, message } = progress;
@@ -119,6 +110,64 @@ pub(super) fn empty_state(message: &str, command: &str) -> Markup {
     }
 }
 
+/// Heading of the column with buttons, which only screen readers show.
+pub(super) const ACTIONS: &str = "Actions";
+
+/// Renders a table that scrolls sideways on a narrow screen.
+pub(super) fn table(
+    label: &str,
+    headings: &[&str],
+    rows: impl IntoIterator<Item = Markup>,
+) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="group" aria-label=(label) {
+            table {
+                thead { tr { @for heading in headings { th { (column_heading(heading)) } } } }
+                tbody { @for row in rows { (row) } }
+            }
+        }
+    }
+}
+
+/// Renders a column's heading.
+pub(super) fn column_heading(heading: &str) -> Markup {
+    html! {
+        @if heading == ACTIONS { span.visually-hidden { (heading) } } @else { (heading) }
+    }
+}
+
+/// Renders the link to the next page of a list, if there is one.
+pub(super) fn next_page(label: &str, text: &str, url: Option<String>) -> Markup {
+    html! {
+        @if let Some(url) = url {
+            nav.pages aria-label=(label) { a rel="next" href=(url) { (text) } }
+        }
+    }
+}
+
+/// Renders a link of a menu, marked if it is the current one.
+pub(super) fn tab(url: &str, label: &str, is_current: bool) -> Markup {
+    html! { a href=(url) aria-current=[is_current.then_some("page")] { (label) } }
+}
+
+/// Renders a section that the script refreshes, under its heading.
+pub(super) fn live_section(id: &str, heading: &str, content: impl Render) -> Markup {
+    let title = format!("{id}-title");
+    html! {
+        section #(id) data-live aria-labelledby=(title) {
+            h2 #(title) { (heading) }
+            (content)
+        }
+    }
+}
+
+/// Renders a form that has only a button.
+pub(super) fn post_button(session: &Session, action: &str, label: impl Render) -> Markup {
+    html! {
+        form method="post" action=(action) { (token_field(session)) button { (label) } }
+    }
+}
+
 /// A button that opens a confirmation dialog.
 pub(super) struct ConfirmButton<'a> {
     /// Id of the dialog on the page.
@@ -147,7 +196,7 @@ impl ConfirmButton<'_> {
                 h2 #(title) { (self.question) }
                 (self.effect)
                 form method="post" action=(self.action) {
-                    input type="hidden" name=(TOKEN) value=(session.token);
+                    (token_field(session))
                     (fields)
                     p.choices {
                         button.danger[self.is_final].primary[!self.is_final] { (self.confirm) }

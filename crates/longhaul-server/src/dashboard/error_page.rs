@@ -10,6 +10,7 @@ use url::form_urlencoded;
 
 use super::layout::{self, Section, Shell};
 use super::session::{self, Session};
+use crate::api::http::params::items;
 use crate::api::http::site_guard::SEC_FETCH_SITE;
 use crate::auth::Auth;
 use crate::problem::{Code, KeepBody, Problem};
@@ -56,8 +57,7 @@ struct RequestInfo {
 }
 
 fn accepts_pages(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    accepted.flat_map(|value| value.split(',')).any(|kind| kind.trim().starts_with("text/html"))
+    items(headers, ACCEPT).any(|kind| kind.starts_with("text/html"))
 }
 
 /// Reloads the page once, because a link on another site brings no `SameSite=Strict` cookie along but the reload does.

@@ -7,7 +7,7 @@ use url::form_urlencoded;
 use super::session::Session;
 use crate::api::AppState;
 use crate::api::http::body;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 
 /// Name of the hidden field with the form token.
 pub(super) const TOKEN: &str = "token";
@@ -19,7 +19,7 @@ pub(super) struct Form(Vec<(String, String)>);
 impl FromRequest<AppState> for Form {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &AppState) -> Result<Self> {
         let (parts, body) = request.into_parts();
         let Some(session) = parts.extensions.get::<Session>() else {
             return Err(Problem::internal("the route has no session middleware"));
@@ -33,11 +33,7 @@ impl FromRequest<AppState> for Form {
 }
 
 /// Rejects a form whose token does not belong to this session.
-pub(super) fn check(
-    state: &AppState,
-    session: &Session,
-    token: Option<&str>,
-) -> Result<(), Problem> {
+pub(super) fn check(state: &AppState, session: &Session, token: Option<&str>) -> Result<()> {
     if token.is_some_and(|token| session.is_valid_token(&state.auth, token)) {
         return Ok(());
     }
@@ -66,18 +62,17 @@ impl Form {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.trim())
     }
 
-    pub(super) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
-        let wrong = |text: &str| invalid(format!("{name}: {text:?} is not a valid number"));
+    pub(super) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
+        let wrong =
+            |text: &str| Problem::invalid(format_args!("{name}: {text:?} is not a valid number"));
         self.text(name).map(|text| text.parse().map_err(|_| wrong(&text))).transpose()
     }
 
-    pub(super) fn duration(&self, name: &str) -> Result<Option<std::time::Duration>, Problem> {
+    pub(super) fn duration(&self, name: &str) -> Result<Option<std::time::Duration>> {
         let text = self.text(name);
-        text.map(|text| parse_duration(&text).map_err(|error| invalid(format!("{name}: {error}"))))
-            .transpose()
+        text.map(|text| {
+            parse_duration(&text).map_err(|error| Problem::invalid(format_args!("{name}: {error}")))
+        })
+        .transpose()
     }
-}
-
-pub(super) fn invalid(detail: String) -> Problem {
-    Problem::new(Code::Validation, detail)
 }

@@ -10,21 +10,21 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
-use longhaul::job::{Record, Step};
-use longhaul::store::StoreError;
-use longhaul::{JobId, Status};
+use longhaul::JobId;
+use longhaul_client::wire::{Job, Status};
 use maud::{Markup, html};
 
-use super::components::{self, status, truncated};
+use super::components::{self, live_section, status, timestamp, truncated};
 use super::jobs::run_duration;
 use super::json_tree;
 use super::layout::Section;
 use super::page_context::PageContext;
-use crate::api::AppState;
 use crate::api::http::caller::Read;
 use crate::api::http::params::JobPath;
 use crate::api::jobs::events;
-use crate::problem::{KeepBody, Problem};
+use crate::api::{AppState, queues};
+use crate::jobs::details::{JobDetails, details};
+use crate::problem::{Code, KeepBody, Result};
 
 pub(super) fn router() -> Router<AppState> {
     Router::new()
@@ -40,52 +40,40 @@ pub(super) fn router() -> Router<AppState> {
         .route("/ui/jobs/{id}/deliveries/{delivery}/resend", post(actions::resend))
 }
 
-/// Data of a job's page.
-struct JobPageData {
-    record: Record,
-    steps: Vec<Step>,
-    input: Option<longhaul::job::Json>,
-    /// Reason why a due job is not running.
-    wait_reason: Option<Markup>,
-}
-
-async fn show(ctx: PageContext<Read>, JobPath(id): JobPath) -> Result<Response, Problem> {
-    let engine = &ctx.caller.engine;
-    let record = match engine.job(id).await {
-        Ok(record) => record,
-        Err(StoreError::Gone) => return gone(&ctx, id).await,
-        Err(error) => return Err(error.into()),
-    };
-    let steps = engine.steps(id).await?;
-    let input = match engine.input(id).await {
-        Ok(input) => Some(input),
-        // The job was deleted since it was read.
-        Err(StoreError::NotFound | StoreError::Gone) => None,
-        Err(error) => return Err(error.into()),
+async fn show(ctx: PageContext<Read>, JobPath(id): JobPath) -> Result<Response> {
+    let details = match details(&ctx.caller, id).await {
+        Err(problem) if problem.code() == Code::JobGone => return gone(&ctx, id).await,
+        read => read?,
     };
     let deliveries = sections::deliveries(&ctx, id).await?;
     let receipt = sections::receipt(&ctx, id).await?;
-    let wait_reason = wait_reason(&ctx, &record).await?;
-    let data = JobPageData { record, steps, input, wait_reason };
-    let content = write(&ctx, &data, &deliveries, &receipt);
-    let title = format!("{} {}", data.record.job.kind, id);
+    let wait_reason = wait_reason(&ctx, &details.job).await?;
+    let content = write(&ctx, &details, wait_reason.as_ref(), &deliveries, &receipt);
+    let title = format!("{} {id}", details.job.kind);
     Ok(ctx.page(&title, Section::Jobs, &content))
 }
 
 fn write(
     ctx: &PageContext<Read>,
-    data: &JobPageData,
+    details: &JobDetails,
+    wait_reason: Option<&Markup>,
     deliveries: &Markup,
     receipt: &Markup,
 ) -> Markup {
-    let JobPageData { record, steps, input, wait_reason } = data;
-    let (job, now) = (&record.job, ctx.caller.engine.now());
-    let of = |part: &str| ctx.link(&format!("/ui/jobs/{}/{part}", job.id), &[]);
+    let (job, now) = (&details.job, ctx.caller.engine.now());
+    let of = |part: &str| ctx.link(&format!("/ui/jobs/{}/{part}", job.job_id), &[]);
     let watched = (!job.status.is_terminal()).then(|| of("events"));
+    let result = html! {
+        @if let Some(result) = &job.result {
+            (json_tree::show("result", result, &of("result")))
+        } @else {
+            p.soft { (no_result(job.status)) }
+        }
+    };
     html! {
         div #job data-events=[watched] {
             section #head data-live aria-label="Job" {
-                h1 { span.soft { (job.kind.as_str()) } " " code { (job.id) } }
+                h1 { span.soft { (job.kind) } " " code { (job.job_id) } }
                 p.headline {
                     (status(job.status))
                     @if let Some(phase) = &job.phase { span.phase { (truncated(phase, 100)) } }
@@ -94,68 +82,47 @@ fn write(
                     } @else {
                         span { "Attempt " (job.attempt) " of " (job.max_attempts) }
                     }
-                    @if job.started_at.is_some() {
+                    @if let Some(started_at) = &job.started_at {
                         span {
                             @if job.status.is_terminal() { "Duration " } @else { "Running for " }
-                            (run_duration(job, now))
+                            (run_duration(started_at, job.completed_at.as_ref(), now))
                         }
                     }
                 }
                 @if let (Some(progress), Status::Running) = (&job.progress, job.status) {
                     p { (components::progress(progress)) }
                 }
-                (actions::buttons(ctx, record))
+                (actions::buttons(ctx, details))
                 (sections::error_or_due(job, now))
                 @if let Some(reason) = wait_reason { p { (reason) } }
             }
-            section #timeline data-live aria-labelledby="timeline-title" {
-                h2 #timeline-title { "Timeline" }
-                (timeline::show(ctx, record, steps, now))
-            }
-            section #result data-live aria-labelledby="result-title" {
-                h2 #result-title { "Result" }
-                @if let Some(result) = &record.result {
-                    (json_tree::show("result", result, &of("result")))
-                } @else {
-                    p.soft { (no_result(job.status)) }
-                }
-            }
+            (live_section("timeline", "Timeline", timeline::show(ctx, details, now)))
+            (live_section("result", "Result", result))
             section #input aria-labelledby="input-title" {
                 h2 #input-title { "Input" }
-                @if let Some(input) = input { (json_tree::show("input", input, &of("input"))) }
+                @if let Some(input) = &details.input {
+                    (json_tree::show("input", input, &of("input")))
+                }
             }
-            (sections::artifacts(ctx, job))
-            section #deliveries data-live aria-labelledby="deliveries-title" {
-                h2 #deliveries-title { "Deliveries" }
-                (deliveries)
-            }
-            section #facts data-live aria-labelledby="facts-title" {
-                h2 #facts-title { "Details" }
-                (sections::facts(ctx, job))
-            }
-            section #history data-live aria-labelledby="history-title" {
-                h2 #history-title { "History" }
-                (sections::history(record))
-            }
-            section #receipt data-live aria-labelledby="receipt-title" {
-                h2 #receipt-title { "Receipt" }
-                (receipt)
-            }
+            (live_section("artifacts", "Artifacts", sections::artifacts(ctx, job)))
+            (live_section("deliveries", "Deliveries", deliveries))
+            (live_section("facts", "Details", sections::facts(ctx, details)))
+            (live_section("history", "History", sections::history(&details.events)))
+            (live_section("receipt", "Receipt", receipt))
         }
     }
 }
 
 /// Returns why a due job is not running: its queue is paused, at its limit, or has other pending jobs.
-async fn wait_reason(ctx: &PageContext<Read>, record: &Record) -> Result<Option<Markup>, Problem> {
-    let (job, engine) = (&record.job, &ctx.caller.engine);
-    if job.status != Status::Pending || job.run_at > engine.now() {
+async fn wait_reason(ctx: &PageContext<Read>, job: &Job) -> Result<Option<Markup>> {
+    let engine = &ctx.caller.engine;
+    if job.status != Status::Pending || timestamp(&job.run_at) > engine.now() {
         return Ok(None);
     }
-    let queues = engine.queues().await?;
+    let queues = queues::list(engine).await?;
     let Some(queue) = queues.iter().find(|queue| queue.name == job.queue) else { return Ok(None) };
-    let running_max = engine.flow_limits().queue(&job.queue).running_max;
-    let name = html! { code { (job.queue.as_str()) } };
-    Ok(Some(match running_max {
+    let name = html! { code { (job.queue) } };
+    Ok(Some(match queue.running_max {
         _ if queue.paused => html! { "Waiting: queue " (name) " is paused." },
         Some(max) if queue.running >= u64::from(max) => html! {
             "Waiting: queue " (name) " is at its limit (" (components::count(u64::from(max)))
@@ -177,7 +144,7 @@ fn no_result(status: Status) -> &'static str {
 }
 
 /// Renders the page of a deleted job, of which only the receipt is left.
-async fn gone(ctx: &PageContext<Read>, id: JobId) -> Result<Response, Problem> {
+async fn gone(ctx: &PageContext<Read>, id: JobId) -> Result<Response> {
     let receipt = sections::receipt(ctx, id).await?;
     let content = html! {
         h1 { code { (id) } }
@@ -199,7 +166,7 @@ async fn watch(
     ctx: PageContext<Read>,
     JobPath(id): JobPath,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let standing = ctx.caller.authorization_with(ctx.session.credential.clone());
-    events::watch(state, ctx.caller, id, &headers, standing).await
+) -> Result<Response> {
+    let authorization = ctx.caller.authorization_with(ctx.session.credential.clone());
+    events::watch(state, ctx.caller, id, &headers, authorization).await
 }

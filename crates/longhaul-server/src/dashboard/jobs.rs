@@ -6,18 +6,18 @@ mod search;
 
 use axum::extract::State;
 use axum::response::Response;
-use longhaul::{Job, Status, Timestamp};
+use longhaul::Timestamp;
+use longhaul_client::wire::{Instant, JobSummary, Status};
 use maud::{Markup, html};
 
 pub(super) use bulk::bulk;
 
-use super::components::{self, duration, empty_state, status, time, truncated};
+use super::components::{self, duration, empty_state, status, time, timestamp, truncated};
 use super::layout::Section;
 use super::page_context::PageContext;
 use crate::api::AppState;
 use crate::api::http::caller::{Control, Inspect, Read, Submit};
-use crate::jobs::query::cursor;
-use crate::problem::Problem;
+use crate::problem::Result;
 use results::SearchResults;
 use search::JobSearch;
 
@@ -29,9 +29,9 @@ const DETAILS_CHARS_MAX: usize = 240;
 pub(super) async fn list(
     State(state): State<AppState>,
     ctx: PageContext<Read>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let search = JobSearch::parse(&ctx.query, &state, ctx.caller.engine.now())?;
-    let results = results::find(&ctx.caller.engine, &search).await?;
+    let results = results::find(&ctx.caller, &search).await?;
     let kinds = ctx.caller.engine.all_kinds().await?;
     let now = ctx.caller.engine.now();
     let content = html! {
@@ -72,7 +72,7 @@ fn table(
             // button does nothing.
             button formmethod="dialog" hidden tabindex="-1" {}
             (components::token_field(&ctx.session))
-            input type="hidden" name="filter" value=(search.query());
+            input type="hidden" name="filter" value=(search.query_text());
             @if may_change { (bulk::bar(ctx, search, results)) }
             div.scroll tabindex="0" role="group" aria-label="Table of jobs" {
                 table.rows {
@@ -100,8 +100,8 @@ fn table(
     }
 }
 
-fn row(ctx: &PageContext<Read>, job: &Job, may_change: bool, now: Timestamp) -> Markup {
-    let id = job.id.to_string();
+fn row(ctx: &PageContext<Read>, job: &JobSummary, may_change: bool, now: Timestamp) -> Markup {
+    let id = &job.job_id;
     let url = ctx.link(&format!("/ui/jobs/{id}"), &[]);
     html! {
         tr data-row=(url) {
@@ -111,21 +111,25 @@ fn row(ctx: &PageContext<Read>, job: &Job, may_change: bool, now: Timestamp) -> 
                 }
             }
             td { a.id href=(url) { (id) } (labels(job)) }
-            td { (job.kind.as_str()) }
-            td.wide { (job.queue.as_str()) }
+            td { (job.kind) }
+            td.wide { (job.queue) }
             td {
                 (status(job.status))
                 @if let Some(phase) = &job.phase { span.phase { (truncated(phase, 40)) } }
             }
             td.wide { (job.attempt) " of " (job.max_attempts) }
             td { (time(&job.created_at)) }
-            td.wide { (run_duration(job, now)) }
+            td.wide {
+                @if let Some(started_at) = &job.started_at {
+                    (run_duration(started_at, job.completed_at.as_ref(), now))
+                } @else { "–" }
+            }
             td.details { (details(job, now)) }
         }
     }
 }
 
-fn labels(job: &Job) -> Markup {
+fn labels(job: &JobSummary) -> Markup {
     html! {
         @if !job.labels.is_empty() {
             span.labels {
@@ -139,40 +143,37 @@ fn labels(job: &Job) -> Markup {
 }
 
 /// Formats the time since the first attempt started, until the job finished or now.
-pub(super) fn run_duration(job: &Job, now: Timestamp) -> String {
-    let Some(started_at) = job.started_at else { return "–".to_owned() };
-    duration(job.completed_at.unwrap_or(now).since(started_at))
+pub(super) fn run_duration(
+    started_at: &Instant,
+    completed_at: Option<&Instant>,
+    now: Timestamp,
+) -> String {
+    duration(completed_at.map_or(now, timestamp).since(timestamp(started_at)))
 }
 
 /// Renders the latest error, progress or due time of a job.
-fn details(job: &Job, now: Timestamp) -> Markup {
+fn details(job: &JobSummary, now: Timestamp) -> Markup {
+    let due_in = timestamp(&job.run_at).since(now);
+    let is_scheduled = job.status == Status::Pending && !due_in.is_zero();
     if let Some(error) = job.error.as_ref().filter(|_| job.status != Status::Completed) {
         return html! {
             span.error-text { (truncated(&error.message, DETAILS_CHARS_MAX)) }
-            @if job.status == Status::Pending && job.run_at > now {
-                span.soft { " Next attempt in " (duration(job.run_at.since(now))) "." }
-            }
+            @if is_scheduled { span.soft { " Next attempt in " (duration(due_in)) "." } }
         };
     }
     if let Some(progress) = job.progress.as_ref().filter(|_| !job.status.is_terminal()) {
         return components::progress(progress);
     }
-    if job.status == Status::Pending && job.run_at > now {
-        return html! { span.soft { "Due in " (duration(job.run_at.since(now))) } };
-    }
-    html! {}
+    html! { @if is_scheduled { span.soft { "Due in " (duration(due_in)) } } }
 }
 
 fn pages(ctx: &PageContext<Read>, search: &JobSearch, results: &SearchResults) -> Markup {
     let query = search.pairs();
-    let query: Vec<(&str, &str)> =
-        query.iter().map(|(name, value)| (*name, value.as_str())).collect();
     html! {
         nav.pages aria-label="Pages of jobs" {
             @if search.is_later_page() { a href=(ctx.link("/ui/jobs", &query)) { "Newest" } }
-            @if let Some(next) = results.next {
-                @let cursor = cursor(next);
-                @let query = [query.as_slice(), &[("cursor", cursor.as_str())]].concat();
+            @if let Some(next) = &results.next {
+                @let query = [query.as_slice(), &[("cursor", next)]].concat();
                 a rel="next" href=(ctx.link("/ui/jobs", &query)) { "Older" }
             }
         }

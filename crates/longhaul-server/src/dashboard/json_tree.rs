@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use longhaul::job::Json;
+use longhaul_client::wire::RawJson;
 use maud::{Markup, html};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -18,7 +18,7 @@ const OPEN_LEVELS: usize = 2;
 const LEVELS_MAX: usize = 64;
 
 /// Renders a JSON text with buttons that copy and download it.
-pub(super) fn show(name: &str, text: &Json, url: &str) -> Markup {
+pub(super) fn show(name: &str, text: &RawJson, url: &str) -> Markup {
     let text = text.as_str();
     let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
     html! {

@@ -8,7 +8,9 @@ use longhaul::Timestamp;
 use longhaul_client::wire::{Instant, Key, KeyRequest, NewKey, Scope};
 use maud::{Markup, html};
 
-use super::components::{ConfirmButton, time, time_or, token_field};
+use super::components::{
+    ACTIONS, ConfirmButton, next_page, table, time, time_or, timestamp, token_field,
+};
 use super::form::Form;
 use super::layout::Section;
 use super::page_context::PageContext;
@@ -16,7 +18,8 @@ use crate::api::AppState;
 use crate::api::accounts::keys;
 use crate::api::http::caller::Admin;
 use crate::api::http::params::{IdPath, Pairs};
-use crate::problem::Problem;
+use crate::problem::Result;
+use crate::to_wire;
 
 /// Scopes with their names and descriptions.
 const SCOPES: [(Scope, &str, &str); 4] = [
@@ -32,7 +35,7 @@ pub(super) fn router() -> Router<AppState> {
         .route("/ui/keys/{id}/revoke", post(revoke))
 }
 
-async fn show(State(state): State<AppState>, ctx: PageContext<Admin>) -> Result<Response, Problem> {
+async fn show(State(state): State<AppState>, ctx: PageContext<Admin>) -> Result<Response> {
     page(&state, &ctx, None).await
 }
 
@@ -40,7 +43,7 @@ async fn page(
     state: &AppState,
     ctx: &PageContext<Admin>,
     created: Option<&NewKey>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let mut query = ctx.query.clone();
     // The viewed tenant also filters the list.
     query.extend(ctx.other().map(|tenant| ("tenant".to_owned(), tenant.to_string())));
@@ -49,6 +52,8 @@ async fn page(
     // Active keys first, then the newest.
     page.keys.sort_by(|one, other| other.created_at.as_str().cmp(one.created_at.as_str()));
     page.keys.sort_by_key(|key| is_inactive(key, now));
+    let next = page.next_cursor.as_deref();
+    let next = next.map(|next| ctx.link("/ui/keys", &[("cursor", next)]));
     let content = html! {
         h1 { "Keys" }
         @if let Some(created) = created { (new_secret(created)) }
@@ -63,24 +68,13 @@ async fn page(
                     }
                 }
             } @else {
-                div.scroll tabindex="0" role="group" aria-label="Keys" {
-                    table {
-                        thead {
-                            tr {
-                                th { "Key" } th { "Name" } th { "Tenant" } th { "Scopes" }
-                                th { "Created" } th { "Last used" } th { "Expires" }
-                                th { span.visually-hidden { "Actions" } }
-                            }
-                        }
-                        tbody { @for key in &page.keys { (row(ctx, key, now)) } }
-                    }
-                }
+                (table(
+                    "Keys",
+                    &["Key", "Name", "Tenant", "Scopes", "Created", "Last used", "Expires", ACTIONS],
+                    page.keys.iter().map(|key| row(ctx, key, now)),
+                ))
             }
-            @if let Some(next) = &page.next_cursor {
-                nav.pages aria-label="Pages of keys" {
-                    a rel="next" href=(ctx.link("/ui/keys", &[("cursor", next)])) { "More" }
-                }
-            }
+            (next_page("Pages of keys", "More", next))
         }
     };
     Ok(ctx.page("Keys", Section::Keys, &content))
@@ -106,7 +100,7 @@ fn row(ctx: &PageContext<Admin>, key: &Key, now: Timestamp) -> Markup {
 }
 
 fn is_inactive(key: &Key, now: Timestamp) -> bool {
-    let has_passed = |at: &Instant| Timestamp::parse(at.as_str()).is_some_and(|at| at <= now);
+    let has_passed = |at: &Instant| timestamp(at) <= now;
     key.revoked_at.is_some() || key.expires_at.as_ref().is_some_and(has_passed)
 }
 
@@ -179,7 +173,7 @@ async fn create(
     State(state): State<AppState>,
     ctx: PageContext<Admin>,
     form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let scopes = form.all("scope");
     let scopes = scopes.filter_map(|word| SCOPES.iter().find(|(_, known, _)| *known == word));
     let expires_at = form.duration("lasts")?.map(|lasts| state.auth.now().after(lasts));
@@ -187,7 +181,7 @@ async fn create(
         tenant: form.text("tenant"),
         name: form.text("name").unwrap_or_default(),
         scopes: scopes.map(|(scope, _, _)| *scope).collect(),
-        expires_at: expires_at.map(|at| Instant(at.to_string())),
+        expires_at: expires_at.map(to_wire::instant),
         requests_per_second: None,
     };
     let created = keys::create(&state, &ctx.caller, request).await?;
@@ -200,7 +194,7 @@ async fn revoke(
     ctx: PageContext<Admin>,
     IdPath(id): IdPath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     keys::revoke(&state, &ctx.caller, &id).await?;
     Ok(ctx.done("/ui/keys", "revoke"))
 }

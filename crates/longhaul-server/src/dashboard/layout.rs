@@ -5,7 +5,7 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY}
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
-use super::form::TOKEN;
+use super::components::{tab, token_field};
 use super::session::Session;
 
 /// Allows only files of this server, so that injected markup can load and run nothing.
@@ -125,12 +125,7 @@ fn header(shell: &Shell<'_>) -> Markup {
                 nav aria-label="Pages" {
                     @for (section, name, path) in Section::ALL {
                         @if is_offered(section, viewer) {
-                            @let url = address(section, path, viewer);
-                            @if section == shell.section {
-                                a href=(url) aria-current="page" { (name) }
-                            } @else {
-                                a href=(url) { (name) }
-                            }
+                            (tab(&address(section, path, viewer), name, section == shell.section))
                         }
                     }
                     a href="/docs" { "API" }
@@ -175,7 +170,7 @@ fn account(shell: &Shell<'_>, viewer: &Viewer) -> Markup {
             span.soft { (viewer.name) }
             @if shell.session.credential.is_some() {
                 form method="post" action="/ui/sign-out" {
-                    input type="hidden" name=(TOKEN) value=(shell.session.token);
+                    (token_field(shell.session))
                     button.quiet { "Sign out" }
                 }
             }

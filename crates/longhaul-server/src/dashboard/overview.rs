@@ -3,21 +3,22 @@
 mod attention;
 mod last_hour;
 
-use axum::extract::State;
 use axum::response::Response;
-use longhaul::store::{Filter, PageRequest, ReplicaState};
-use longhaul::{Status, Timestamp};
-use longhaul_client::wire::{Queue, Replica};
+use longhaul::store::{Filter, PageRequest};
+use longhaul::{Engine, Timestamp};
+use longhaul_client::wire::{Queue, Replica, Status};
 use maud::{Markup, html};
 
-use super::components::{count, duration, empty_state, status, time, token_field};
+use super::components::{
+    ACTIONS, count, duration, empty_state, post_button, status, table, time, timestamp,
+};
 use super::form::Form;
 use super::layout::Section;
 use super::page_context::PageContext;
 use crate::api::http::caller::{Control, Inspect, Read};
 use crate::api::http::params::NamePath;
-use crate::api::{AppState, queues, replicas};
-use crate::problem::Problem;
+use crate::api::{queues, replicas};
+use crate::problem::Result;
 use last_hour::LastHour;
 
 /// Limit when counting waiting jobs and failed deliveries.
@@ -34,26 +35,20 @@ struct OverviewData {
     now: Timestamp,
 }
 
-pub(super) async fn show(
-    State(_): State<AppState>,
-    ctx: PageContext<Inspect>,
-) -> Result<Response, Problem> {
+pub(super) async fn show(ctx: PageContext<Inspect>) -> Result<Response> {
     let engine = &ctx.caller.engine;
-    let replicas: Vec<ReplicaState> = engine.replicas().await?;
-    let queues = engine.queues().await?;
-    let may_read = ctx.may::<Read>();
     let data = OverviewData {
-        queues: queues.iter().map(|queue| queues::to_wire(engine, queue)).collect(),
-        replicas: replicas.into_iter().map(replicas::to_wire).collect(),
-        waiting: count_jobs(engine, Status::Waiting).await?,
-        failed_deliveries: count_jobs(&engine.outbox(), Status::Failed).await?,
-        hour: if may_read { Some(LastHour::read(engine).await?) } else { None },
+        queues: queues::list(engine).await?,
+        replicas: replicas::list(engine).await?,
+        waiting: count_jobs(engine, longhaul::Status::Waiting).await?,
+        failed_deliveries: count_jobs(&engine.outbox(), longhaul::Status::Failed).await?,
+        hour: if ctx.may::<Read>() { Some(LastHour::read(&ctx.caller).await?) } else { None },
         now: engine.now(),
     };
     Ok(ctx.page("Longhaul", Section::Overview, &write(&ctx, &data)))
 }
 
-async fn count_jobs(engine: &longhaul::Engine, status: Status) -> Result<usize, Problem> {
+async fn count_jobs(engine: &Engine, status: longhaul::Status) -> Result<usize> {
     let filter = Filter { statuses: vec![status], ..Filter::default() };
     let page = PageRequest { limit: COUNTED_MAX, before: None };
     Ok(engine.jobs_page(&filter, &page).await?.jobs.len())
@@ -123,31 +118,20 @@ fn queue_table(ctx: &PageContext<Inspect>, data: &OverviewData) -> Markup {
             @if data.queues.is_empty() {
                 p.soft { "No queue has unfinished jobs or is paused." }
             } @else {
-                div.scroll tabindex="0" role="group" aria-label="Queues" {
-                    table {
-                        thead {
-                            tr {
-                                th { "Queue" } th { "Pending" } th { "Oldest pending" }
-                                th { "Running" } th { "Limits" }
-                                th { span.visually-hidden { "Actions" } }
-                            }
-                        }
-                        tbody {
-                            @for queue in &data.queues {
-                                (queue_row(ctx, queue, data.now, may_pause))
-                            }
-                        }
-                    }
-                }
+                (table(
+                    "Queues",
+                    &["Queue", "Pending", "Oldest pending", "Running", "Limits", ACTIONS],
+                    data.queues.iter().map(|queue| queue_row(ctx, queue, data.now, may_pause)),
+                ))
             }
         }
     }
 }
 
 fn queue_row(ctx: &PageContext<Inspect>, queue: &Queue, now: Timestamp, may_pause: bool) -> Markup {
-    let oldest = queue.oldest_due_at.as_ref().and_then(|at| Timestamp::parse(at.as_str()));
-    let change = if queue.paused { "resume" } else { "pause" };
+    let (change, verb) = if queue.paused { ("resume", "Resume") } else { ("pause", "Pause") };
     let action = ctx.link(&format!("/ui/queues/{}/{change}", queue.name), &[]);
+    let label = html! { (verb) span.visually-hidden { " " (queue.name) } };
     html! {
         tr {
             td {
@@ -155,19 +139,14 @@ fn queue_row(ctx: &PageContext<Inspect>, queue: &Queue, now: Timestamp, may_paus
                 @if queue.paused { " " span.badge { "Paused" } }
             }
             td { (count(queue.pending)) }
-            td { @if let Some(at) = oldest { (duration(now.since(at))) } @else { span.soft { "–" } } }
+            td {
+                @if let Some(at) = &queue.oldest_due_at { (duration(now.since(timestamp(at)))) }
+                @else { span.soft { "–" } }
+            }
             td { (count(queue.running)) @if let Some(max) = queue.running_max { " of " (count(u64::from(max))) } }
             td { @if let Some(rate) = &queue.rate { (rate) } @else { span.soft { "–" } } }
             td {
-                @if may_pause {
-                    form method="post" action=(action) {
-                        (token_field(&ctx.session))
-                        button {
-                            @if queue.paused { "Resume" } @else { "Pause" }
-                            span.visually-hidden { " " (queue.name) }
-                        }
-                    }
-                }
+                @if may_pause { (post_button(&ctx.session, &action, label)) }
             }
         }
     }
@@ -177,31 +156,24 @@ fn replica_table(data: &OverviewData) -> Markup {
     html! {
         section aria-labelledby="replicas-title" {
             h2 #replicas-title { "Replicas" }
-            div.scroll tabindex="0" role="group" aria-label="Replicas" {
-                table {
-                    thead {
-                        tr {
-                            th { "Replica" } th { "Role" } th { "Version" } th { "Running" }
-                            th { "Host" } th { "Last heartbeat" }
-                        }
-                    }
-                    tbody {
-                        @for replica in &data.replicas {
-                            tr {
-                                td {
-                                    (replica.name)
-                                    @if !replica.alive { " " span.badge { "Unresponsive" } }
-                                }
-                                td { (replica.role) }
-                                td { (replica.version) }
-                                td { (replica.running) " of " (replica.concurrency) }
-                                td { (replica.host) }
-                                td { (time(&replica.seen_at)) }
-                            }
-                        }
-                    }
-                }
-            }
+            (table(
+                "Replicas",
+                &["Replica", "Role", "Version", "Running", "Host", "Last heartbeat"],
+                data.replicas.iter().map(replica_row),
+            ))
+        }
+    }
+}
+
+fn replica_row(replica: &Replica) -> Markup {
+    html! {
+        tr {
+            td { (replica.name) @if !replica.alive { " " span.badge { "Unresponsive" } } }
+            td { (replica.role) }
+            td { (replica.version) }
+            td { (replica.running) " of " (replica.concurrency) }
+            td { (replica.host) }
+            td { (time(&replica.seen_at)) }
         }
     }
 }
@@ -210,7 +182,7 @@ pub(super) async fn pause(
     ctx: PageContext<Control>,
     NamePath(name): NamePath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     queues::pause(&ctx.caller, &name).await?;
     Ok(ctx.done("/", "pause"))
 }
@@ -219,7 +191,7 @@ pub(super) async fn resume(
     ctx: PageContext<Control>,
     NamePath(name): NamePath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     queues::resume(&ctx.caller, &name).await?;
     Ok(ctx.done("/", "go-on"))
 }

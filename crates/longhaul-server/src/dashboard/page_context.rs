@@ -15,7 +15,7 @@ use super::sign_in::display_name;
 use crate::api::AppState;
 use crate::api::http::caller::{Admin, Caller, Permission, Submit};
 use crate::api::http::params::{Pairs, bad};
-use crate::problem::Problem;
+use crate::problem::{Problem, Result};
 
 /// Query parameter with the tenant that an administrator views.
 pub(super) const TENANT: &str = "tenant";
@@ -40,7 +40,7 @@ pub(super) struct PageContext<N> {
 impl<N: Permission> FromRequestParts<AppState> for PageContext<N> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self> {
         let Some(session) = parts.extensions.get::<Session>().cloned() else {
             return Err(Problem::internal("the route has no session middleware"));
         };

@@ -9,6 +9,7 @@ use longhaul::store::accounts::Actor;
 use maud::{Markup, html};
 use url::form_urlencoded;
 
+use super::components::token_field;
 use super::error_page::redirect;
 use super::form::{self, Form};
 use super::layout::{self, Section, Shell};
@@ -19,7 +20,7 @@ use crate::api::http::params::Pairs;
 use crate::api::http::site_guard::host;
 use crate::auth::{AuthError, Principal};
 use crate::listen::{ClientInfo, Scheme};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::secret::Secret;
 
 /// Page after the sign-in, unless the caller wanted another one.
@@ -45,10 +46,7 @@ pub(super) async fn show(
     page(&session, &sign_in_form(&session, next, notice, None))
 }
 
-pub(super) async fn sign_in(
-    State(state): State<AppState>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn sign_in(State(state): State<AppState>, request: Request) -> Result<Response> {
     let session = Session::of(&state.auth, request.headers());
     let client = request.extensions().get::<ClientInfo>().map(|client| client.address);
     state.auth.count_sign_in(client)?;
@@ -85,7 +83,7 @@ pub(super) async fn sign_out(_form: Form) -> Response {
 }
 
 /// Returns the message for a rejected key or token.
-fn rejection_message(refusal: AuthError) -> Result<String, Problem> {
+fn rejection_message(refusal: AuthError) -> Result<String> {
     Ok(match refusal {
         AuthError::NoKey | AuthError::BadKey => {
             "This key is unknown, revoked or expired.".to_owned()
@@ -133,7 +131,7 @@ fn sign_in_form(
             @if let Some(notice) = notice { p.notice role="status" { (notice) } }
             @if let Some(error) = error { p.wrong role="alert" { (error) } }
             form method="post" action="/ui/sign-in" {
-                input type="hidden" name=(form::TOKEN) value=(session.token);
+                (token_field(session))
                 input type="hidden" name="next" value=(next);
                 p {
                     label for="key" { "API key" }

@@ -13,7 +13,7 @@ use longhaul_client::DurationText;
 use longhaul_client::wire::SubmitRequest;
 use maud::{Markup, html};
 
-use super::components::{duration, empty_state};
+use super::components::{duration, empty_state, token_field};
 use super::form::{self, Form};
 use super::layout::Section;
 use super::page_context::PageContext;
@@ -21,9 +21,9 @@ use crate::api::AppState;
 use crate::api::http::body;
 use crate::api::http::caller::Submit;
 use crate::api::http::idempotency;
-use crate::api::http::multipart::Parts;
+use crate::api::http::multipart::MultipartBody;
 use crate::jobs::submit;
-use crate::problem::{KeepBody, Problem};
+use crate::problem::{KeepBody, Problem, Result};
 use fields::InputForm;
 
 pub(super) fn router() -> Router<AppState> {
@@ -31,7 +31,7 @@ pub(super) fn router() -> Router<AppState> {
 }
 
 /// Renders the list of kinds.
-async fn choose(ctx: PageContext<Submit>) -> Result<Response, Problem> {
+async fn choose(ctx: PageContext<Submit>) -> Result<Response> {
     let kinds = ctx.caller.engine.all_kinds().await?;
     let content = html! {
         h1 { "Submit a job" }
@@ -53,7 +53,7 @@ async fn choose(ctx: PageContext<Submit>) -> Result<Response, Problem> {
     Ok(ctx.page("Submit", Section::Submit, &content))
 }
 
-async fn show(ctx: PageContext<Submit>, Path(name): Path<String>) -> Result<Response, Problem> {
+async fn show(ctx: PageContext<Submit>, Path(name): Path<String>) -> Result<Response> {
     let kind = find(&ctx, &name).await?;
     let as_json = ctx.param("as") == Some("json");
     let inputs = InputForm::of(&kind, as_json);
@@ -66,9 +66,9 @@ async fn send(
     Path(name): Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let bytes_max = body::submission_bytes_max(ctx.caller.engine.limits());
-    let (fields, payload) = Parts::of(&headers, body)?.form(bytes_max).await?;
+    let (fields, payload) = MultipartBody::of(&headers, body)?.form(bytes_max).await?;
     let form = Form::new(fields);
     form::check(&state, &ctx.session, form.text(form::TOKEN).as_deref())?;
     let kind = find(&ctx, &name).await?;
@@ -90,7 +90,7 @@ async fn send(
     }
 }
 
-async fn find(ctx: &PageContext<Submit>, name: &str) -> Result<Kind, Problem> {
+async fn find(ctx: &PageContext<Submit>, name: &str) -> Result<Kind> {
     let kinds = ctx.caller.engine.all_kinds().await?;
     let known = kinds.iter().map(|kind| kind.name().to_owned()).collect();
     let found = kinds.into_iter().find(|kind| kind.name() == name);
@@ -103,13 +103,15 @@ fn request(
     kind: &Kind,
     inputs: &InputForm,
     form: &Form,
-) -> Result<(SubmitRequest, Option<String>), Problem> {
+) -> Result<(SubmitRequest, Option<String>)> {
     let input = inputs.read(form)?;
     let labels = form.text("labels").unwrap_or_default();
     let labels = labels.lines().map(str::trim).filter(|line| !line.is_empty());
     let label = |line: &str| {
         let pair = line.split_once('=').map(|(n, v)| (n.trim().to_owned(), v.trim().to_owned()));
-        pair.ok_or_else(|| form::invalid(format!("a label must be NAME=VALUE, not {line:?}")))
+        pair.ok_or_else(|| {
+            Problem::invalid(format_args!("a label must be NAME=VALUE, not {line:?}"))
+        })
     };
     let request = SubmitRequest {
         kind: kind.name().to_owned(),
@@ -146,7 +148,7 @@ fn page(
         }
         form.stacked method="post" action=(ctx.link(&path, &[])) enctype="multipart/form-data"
             data-upload {
-            input type="hidden" name=(form::TOKEN) value=(ctx.session.token);
+            (token_field(&ctx.session))
             (inputs.write(form))
             @if inputs.has_fields() {
                 p {

@@ -8,15 +8,15 @@ use longhaul::TenantId;
 use longhaul_client::wire::{Subscription, Tenant, TenantLimits, TenantPatch, TenantRequest};
 use maud::{Markup, html};
 
-use super::components::{bytes, count, empty_state, time, token_field};
-use super::form::{Form, invalid};
+use super::components::{ACTIONS, bytes, count, empty_state, next_page, table, time, token_field};
+use super::form::Form;
 use super::layout::Section;
 use super::page_context::PageContext;
 use crate::api::AppState;
 use crate::api::accounts::tenants;
 use crate::api::http::caller::Admin;
 use crate::api::http::params::{IdPath, Pairs, bad};
-use crate::problem::Problem;
+use crate::problem::{Problem, Result};
 
 const SUBSCRIPTIONS: [(Subscription, &str, &str); 3] = [
     (Subscription::Active, "active", "Active"),
@@ -30,8 +30,10 @@ pub(super) fn router() -> Router<AppState> {
         .route("/ui/tenants/{id}/subscription", post(subscribe))
 }
 
-async fn show(State(state): State<AppState>, ctx: PageContext<Admin>) -> Result<Response, Problem> {
+async fn show(State(state): State<AppState>, ctx: PageContext<Admin>) -> Result<Response> {
     let page = tenants::list(&state, Pairs(ctx.query.clone())).await?;
+    let next = page.next_cursor.as_deref();
+    let next = next.map(|next| ctx.link("/ui/tenants", &[("cursor", next)]));
     let content = html! {
         h1 { "Tenants" }
         section aria-labelledby="create-title" {
@@ -55,23 +57,13 @@ async fn show(State(state): State<AppState>, ctx: PageContext<Admin>) -> Result<
                     "longhaul tenants create acme --name 'Acme Ltd'",
                 ))
             } @else {
-                div.scroll tabindex="0" role="group" aria-label="Tenants" {
-                    table {
-                        thead {
-                            tr {
-                                th { "Tenant" } th { "Name" } th { "Subscription" } th { "Limits" }
-                                th { "Created" } th { span.visually-hidden { "Actions" } }
-                            }
-                        }
-                        tbody { @for tenant in &page.tenants { (row(&ctx, tenant)) } }
-                    }
-                }
+                (table(
+                    "Tenants",
+                    &["Tenant", "Name", "Subscription", "Limits", "Created", ACTIONS],
+                    page.tenants.iter().map(|tenant| row(&ctx, tenant)),
+                ))
             }
-            @if let Some(next) = &page.next_cursor {
-                nav.pages aria-label="Pages of tenants" {
-                    a rel="next" href=(ctx.link("/ui/tenants", &[("cursor", next)])) { "More" }
-                }
-            }
+            (next_page("Pages of tenants", "More", next))
         }
     };
     Ok(ctx.page("Tenants", Section::Tenants, &content))
@@ -128,7 +120,7 @@ async fn create(
     State(state): State<AppState>,
     ctx: PageContext<Admin>,
     form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let request =
         TenantRequest { id: form.text("id").unwrap_or_default(), name: form.text("name") };
     tenants::create(&state, &ctx.caller, request).await?;
@@ -140,11 +132,11 @@ async fn subscribe(
     ctx: PageContext<Admin>,
     IdPath(id): IdPath,
     form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let word = form.text("subscription").unwrap_or_default();
     let found = SUBSCRIPTIONS.iter().find(|(_, known, _)| *known == word);
     let Some((subscription, _, _)) = found else {
-        return Err(invalid(format!("{word:?} is not a subscription status")));
+        return Err(Problem::invalid(format_args!("{word:?} is not a subscription status")));
     };
     let patch = TenantPatch { subscription: Some(*subscription), ..TenantPatch::default() };
     let id = TenantId::new(id).map_err(bad)?;

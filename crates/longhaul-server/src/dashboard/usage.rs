@@ -9,14 +9,16 @@ use longhaul_client::wire::{UsageBy, UsageRow, UsageTotal};
 use maud::{Markup, html};
 
 use super::charts::{Column, columns};
-use super::components::{bytes, count, duration, empty_state, time};
+use super::components::{bytes, count, count_of, duration, empty_state, tab, table, time};
 use super::layout::Section;
 use super::page_context::PageContext;
 use crate::api::http::caller::Inspect;
 use crate::api::http::params::bad;
 use crate::api::usage;
-use crate::problem::Problem;
+use crate::problem::Result;
 
+/// Limit of listed rows.
+const ROWS_MAX: usize = 500;
 /// Selectable spans: parameter, label, length without the current interval, grouping and interval.
 const SPANS: [(&str, &str, Duration, UsageBy, Duration); 3] = [
     ("24h", "Last 24 hours", Duration::from_hours(23), UsageBy::Hour, Duration::from_hours(1)),
@@ -24,7 +26,7 @@ const SPANS: [(&str, &str, Duration, UsageBy, Duration); 3] = [
     ("90d", "Last 90 days", Duration::from_hours(24 * 89), UsageBy::Day, Duration::from_hours(24)),
 ];
 
-pub(super) async fn show(ctx: PageContext<Inspect>) -> Result<Response, Problem> {
+pub(super) async fn show(ctx: PageContext<Inspect>) -> Result<Response> {
     let span = ctx.param("span").unwrap_or("30d");
     let Some(&(name, label, back, by, step)) = SPANS.iter().find(|(name, ..)| *name == span) else {
         return Err(bad(format_args!("span must be 24h, 30d or 90d, not {span:?}")));
@@ -37,12 +39,7 @@ pub(super) async fn show(ctx: PageContext<Inspect>) -> Result<Response, Problem>
         h1 { "Usage" }
         nav.tabs aria-label="Span" {
             @for (other, label, ..) in SPANS {
-                @if other == name {
-                    a href=(ctx.link("/ui/usage", &[("span", other)])) aria-current="page" {
-                        (label)
-                    }
-                }
-                @else { a href=(ctx.link("/ui/usage", &[("span", other)])) { (label) } }
+                (tab(&ctx.link("/ui/usage", &[("span", other)]), label, other == name))
             }
         }
         @if total.jobs == 0 {
@@ -62,7 +59,7 @@ pub(super) async fn show(ctx: PageContext<Inspect>) -> Result<Response, Problem>
                     (chart(&rows, &starts, by, "Run time", run_ms, |ms| duration(Duration::from_millis(ms))))
                 }
             }
-            (table(&rows))
+            (usage_table(&rows))
         }
     };
     Ok(ctx.page("Usage", Section::Usage, &content))
@@ -134,40 +131,32 @@ fn totals(total: &UsageTotal) -> Markup {
     }
 }
 
-fn table(rows: &[UsageRow]) -> Markup {
+fn usage_table(rows: &[UsageRow]) -> Markup {
     html! {
         section aria-labelledby="rows-title" {
             h2 #rows-title { "By kind and key" }
-            div.scroll tabindex="0" role="group" aria-label="Usage by kind and key" {
-                table {
-                    thead {
-                        tr {
-                            th { "From" } th { "Kind" } th { "Key" } th { "Jobs" } th { "Run time" }
-                            th { "Steps" } th { "Payloads" }
-                        }
-                    }
-                    tbody {
-                        @for row in rows.iter().rev().take(500) {
-                            tr {
-                                td { (time(&row.start)) }
-                                td { (row.kind) }
-                                td {
-                                    @if let Some(key) = &row.key {
-                                        code { (key) }
-                                    } @else {
-                                        span.soft { "None" }
-                                    }
-                                }
-                                td { (count(row.jobs)) }
-                                td { (duration(run_time(row.run_seconds))) }
-                                td { (count(row.steps)) }
-                                td { (bytes(row.payload_bytes)) }
-                            }
-                        }
-                    }
-                }
+            (table(
+                "Usage by kind and key",
+                &["From", "Kind", "Key", "Jobs", "Run time", "Steps", "Payloads"],
+                rows.iter().rev().take(ROWS_MAX).map(usage_row),
+            ))
+            @if rows.len() > ROWS_MAX {
+                p.soft { "Showing the newest " (ROWS_MAX) " of " (count_of(rows.len())) " rows." }
             }
-            @if rows.len() > 500 { p.soft { "Showing the newest 500 of " (count(u64::try_from(rows.len()).unwrap_or(u64::MAX))) " rows." } }
+        }
+    }
+}
+
+fn usage_row(row: &UsageRow) -> Markup {
+    html! {
+        tr {
+            td { (time(&row.start)) }
+            td { (row.kind) }
+            td { @if let Some(key) = &row.key { code { (key) } } @else { span.soft { "None" } } }
+            td { (count(row.jobs)) }
+            td { (duration(run_time(row.run_seconds))) }
+            td { (count(row.steps)) }
+            td { (bytes(row.payload_bytes)) }
         }
     }
 }

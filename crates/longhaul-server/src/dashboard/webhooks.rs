@@ -2,6 +2,8 @@
 
 mod deliveries;
 
+pub(super) use deliveries::{delivery_cells, resend_button};
+
 use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
@@ -9,7 +11,10 @@ use axum::routing::{get, post};
 use longhaul_client::wire::{Endpoint, EndpointPatch, EndpointRequest, NewEndpoint};
 use maud::{Markup, html};
 
-use super::components::{ConfirmButton, empty_state, time, token_field, truncated};
+use super::components::{
+    ACTIONS, ConfirmButton, empty_state, live_section, post_button, table, time, token_field,
+    truncated,
+};
 use super::form::Form;
 use super::layout::Section;
 use super::page_context::PageContext;
@@ -17,7 +22,7 @@ use crate::api::AppState;
 use crate::api::http::caller::{DeleteWebhooks, Inspect, ManageWebhooks, Permission, Read};
 use crate::api::http::params::{IdPath, Pairs};
 use crate::api::webhooks::endpoints;
-use crate::problem::Problem;
+use crate::problem::Result;
 
 pub(super) fn router() -> Router<AppState> {
     Router::new()
@@ -30,10 +35,7 @@ pub(super) fn router() -> Router<AppState> {
         .route("/ui/deliveries/{id}/resend", post(deliveries::resend))
 }
 
-async fn show(
-    State(state): State<AppState>,
-    ctx: PageContext<Inspect>,
-) -> Result<Response, Problem> {
+async fn show(State(state): State<AppState>, ctx: PageContext<Inspect>) -> Result<Response> {
     page(&state, &ctx, None).await
 }
 
@@ -41,7 +43,7 @@ async fn page<N: Permission>(
     state: &AppState,
     ctx: &PageContext<N>,
     created: Option<&NewEndpoint>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let page = endpoints::list(state, &ctx.caller, Pairs::default()).await?;
     let sent =
         if ctx.may::<Read>() { Some(deliveries::list(ctx, &page.endpoints).await?) } else { None };
@@ -56,25 +58,16 @@ async fn page<N: Permission>(
                     "longhaul endpoints create https://example.com/hooks",
                 ))
             } @else {
-                div.scroll tabindex="0" role="group" aria-label="Endpoints" {
-                    table {
-                        thead {
-                            tr {
-                                th { "URL" } th { "Events" } th { "Status" } th { "Created" }
-                                th { span.visually-hidden { "Actions" } }
-                            }
-                        }
-                        tbody { @for endpoint in &page.endpoints { (row(ctx, endpoint)) } }
-                    }
-                }
+                (table(
+                    "Endpoints",
+                    &["URL", "Events", "Status", "Created", ACTIONS],
+                    page.endpoints.iter().map(|endpoint| row(ctx, endpoint)),
+                ))
             }
             @if ctx.may::<ManageWebhooks>() { (create_form(ctx)) }
         }
         @if let Some(sent) = &sent {
-            section #deliveries data-live aria-labelledby="deliveries-title" {
-                h2 #deliveries-title { "Deliveries" }
-                (sent)
-            }
+            (live_section("deliveries", "Deliveries", sent))
         }
     };
     Ok(ctx.page("Webhooks", Section::Webhooks, &content))
@@ -101,12 +94,8 @@ fn row<N: Permission>(ctx: &PageContext<N>, endpoint: &Endpoint) -> Markup {
             td {
                 div.choices {
                     @if ctx.may::<ManageWebhooks>() {
-                        form method="post" action=(at("test")) {
-                            (token_field(&ctx.session)) button { "Send test" }
-                        }
-                        form method="post" action=(at(switch)) {
-                            (token_field(&ctx.session)) button { (label) }
-                        }
+                        (post_button(&ctx.session, &at("test"), "Send test"))
+                        (post_button(&ctx.session, &at(switch), label))
                     }
                     @if ctx.may::<DeleteWebhooks>() { (delete_button(ctx, endpoint, &at("delete"))) }
                 }
@@ -174,7 +163,7 @@ async fn create(
     State(state): State<AppState>,
     ctx: PageContext<ManageWebhooks>,
     form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let events = form.text("events").map(|text| {
         let words = text.split([' ', ',']).filter(|word| !word.is_empty());
         words.map(str::to_owned).collect::<Vec<String>>()
@@ -195,7 +184,7 @@ async fn test(
     ctx: PageContext<ManageWebhooks>,
     IdPath(id): IdPath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     endpoints::send_test(&state, &ctx.caller, &id).await?;
     Ok(ctx.done("/ui/webhooks", "test"))
 }
@@ -205,7 +194,7 @@ async fn enable(
     ctx: PageContext<ManageWebhooks>,
     IdPath(id): IdPath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     set_enabled(&state, &ctx, &id, true).await
 }
 
@@ -214,7 +203,7 @@ async fn disable(
     ctx: PageContext<ManageWebhooks>,
     IdPath(id): IdPath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     set_enabled(&state, &ctx, &id, false).await
 }
 
@@ -223,7 +212,7 @@ async fn set_enabled(
     ctx: &PageContext<ManageWebhooks>,
     id: &str,
     enabled: bool,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let patch = EndpointPatch { enabled: Some(enabled), ..EndpointPatch::default() };
     endpoints::change(state, &ctx.caller, id, patch).await?;
     Ok(ctx.done("/ui/webhooks", if enabled { "endpoint-on" } else { "endpoint-off" }))
@@ -234,7 +223,7 @@ async fn delete(
     ctx: PageContext<DeleteWebhooks>,
     IdPath(id): IdPath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     endpoints::delete(&state, &ctx.caller, &id).await?;
     Ok(ctx.done("/ui/webhooks", "endpoint-gone"))
 }

@@ -2,21 +2,22 @@
 
 use longhaul::job::Name;
 use longhaul::store::Filter;
-use longhaul::{BulkCommand, Job, JobId, Timestamp};
+use longhaul::{BulkCommand, Job, JobId};
 use longhaul_client::wire::JobFilter;
 
 use crate::api::http::caller::{Caller, Control, Submit};
-use crate::problem::{Code, Problem};
+use crate::api::http::params::body_instant;
+use crate::problem::{Problem, Result};
 use crate::to_wire;
 
 /// Cancels a pending job at once, or asks a running one to stop.
-pub(crate) async fn cancel(caller: &Caller<Control>, id: JobId) -> Result<Job, Problem> {
+pub(crate) async fn cancel(caller: &Caller<Control>, id: JobId) -> Result<Job> {
     caller.audit("job.cancel", &id.to_string(), String::new()).await?;
     Ok(caller.engine.cancel(id).await?)
 }
 
 /// Returns a failed or cancelled job to its queue.
-pub(crate) async fn resume(caller: &Caller<Submit>, id: JobId) -> Result<Job, Problem> {
+pub(crate) async fn resume(caller: &Caller<Submit>, id: JobId) -> Result<Job> {
     caller.audit("job.resume", &id.to_string(), String::new()).await?;
     Ok(caller.engine.resume(id).await?)
 }
@@ -26,14 +27,14 @@ pub(crate) async fn fork(
     caller: &Caller<Submit>,
     id: JobId,
     from_step: Option<&str>,
-) -> Result<Job, Problem> {
+) -> Result<Job> {
     let from = from_step.map(|step| format!("from {step:?}")).unwrap_or_default();
     caller.audit("job.fork", &id.to_string(), from).await?;
     Ok(caller.engine.fork(id, from_step).await?)
 }
 
 /// Deletes a finished job.
-pub(crate) async fn purge(caller: &Caller<Control>, id: JobId) -> Result<(), Problem> {
+pub(crate) async fn purge(caller: &Caller<Control>, id: JobId) -> Result<()> {
     caller.audit("job.purge", &id.to_string(), String::new()).await?;
     Ok(caller.engine.purge(id).await?)
 }
@@ -43,7 +44,7 @@ pub(crate) async fn bulk<P>(
     caller: &Caller<P>,
     filter: JobFilter,
     command: BulkCommand,
-) -> Result<u64, Problem> {
+) -> Result<u64> {
     let action = match command {
         BulkCommand::Cancel => "jobs.cancel",
         BulkCommand::Resume => "jobs.resume",
@@ -54,22 +55,14 @@ pub(crate) async fn bulk<P>(
     Ok(caller.engine.bulk(&parse_filter(filter)?, command).await?)
 }
 
-fn parse_filter(filter: JobFilter) -> Result<Filter, Problem> {
-    let name = |text: Option<String>| text.map(Name::new).transpose().map_err(invalid);
-    let created_after = filter.created_after.map(|at| {
-        let reason = format!("createdAfter {:?} is not an RFC 3339 instant", at.0);
-        Timestamp::parse(at.as_str()).ok_or_else(|| invalid(reason))
-    });
+fn parse_filter(filter: JobFilter) -> Result<Filter> {
+    let name = |text: Option<String>| text.map(Name::new).transpose().map_err(Problem::invalid);
     Ok(Filter {
         statuses: filter.status.into_iter().map(to_wire::status_from).collect(),
         kind: name(filter.kind)?,
         queue: name(filter.queue)?,
         labels: filter.labels,
-        created_after: created_after.transpose()?,
+        created_after: body_instant("createdAfter", filter.created_after.as_ref())?,
         parent: None,
     })
-}
-
-fn invalid(reason: impl std::fmt::Display) -> Problem {
-    Problem::new(Code::Validation, reason.to_string())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use longhaul::job::Json;
 use longhaul_kinds::http::HttpCall;
 
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use longhaul_net::egress;
 
 /// Kinds whose input may contain a URL. Clones share them.
@@ -24,7 +24,7 @@ impl CallerUrls {
         client: &egress::Client,
         kind: &str,
         input: impl FnOnce() -> Option<Json>,
-    ) -> Result<(), Problem> {
+    ) -> Result<()> {
         if !self.0.contains(kind) {
             return Ok(());
         }

@@ -8,7 +8,7 @@ use longhaul_client::wire::{self, Attempt, JobList, Receipt, Step, Stored, Store
 use crate::api::http::caller::Caller;
 use crate::api::http::params::{Pairs, bad, instant, once, twice, unknown, whole};
 use crate::encoding;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::to_wire;
 
 const LIMIT_DEFAULT: usize = 50;
@@ -17,19 +17,19 @@ const LIST_PARAMETERS: [&str; 7] =
     ["status", "kind", "queue", "label.NAME", "createdAfter", "limit", "cursor"];
 
 /// Returns one page of jobs, newest first, without their results.
-pub(crate) async fn list(caller: &Caller, query: &ListQuery) -> Result<JobList, Problem> {
+pub(crate) async fn list<P>(caller: &Caller<P>, query: &ListQuery) -> Result<JobList> {
     let page = caller.engine.jobs_page(&query.filter, &query.page).await?;
     let jobs = page.jobs.iter().map(|job| to_wire::job_summary(&caller.engine, job)).collect();
     Ok(JobList { jobs, next_cursor: page.next.map(cursor) })
 }
 
 /// Returns the finished steps of a job, in their order.
-pub(crate) async fn steps(caller: &Caller, id: JobId) -> Result<Vec<Step>, Problem> {
+pub(crate) async fn steps(caller: &Caller, id: JobId) -> Result<Vec<Step>> {
     caller.engine.steps(id).await?.into_iter().map(step).collect()
 }
 
 /// Returns the attempts of a job, oldest first.
-pub(crate) async fn attempts(caller: &Caller, id: JobId) -> Result<Vec<Attempt>, Problem> {
+pub(crate) async fn attempts(caller: &Caller, id: JobId) -> Result<Vec<Attempt>> {
     let attempts = caller.engine.job(id).await?.attempts();
     Ok(attempts.into_iter().map(attempt).collect())
 }
@@ -42,7 +42,7 @@ pub(crate) struct ListQuery {
 }
 
 /// Parses the query parameters of a job list.
-pub(crate) fn parse_query(query: Pairs, limit_max: usize) -> Result<ListQuery, Problem> {
+pub(crate) fn parse_query(query: Pairs, limit_max: usize) -> Result<ListQuery> {
     let mut filter = Filter::default();
     let mut limit = None;
     let mut before = None;
@@ -50,7 +50,7 @@ pub(crate) fn parse_query(query: Pairs, limit_max: usize) -> Result<ListQuery, P
         match name.as_str() {
             "status" => {
                 for word in value.split(',') {
-                    filter.statuses.push(status(word)?);
+                    filter.statuses.push(parse_status(word.trim())?);
                 }
             }
             "kind" => once(&mut filter.kind, &name, Name::new(&value).map_err(bad)?)?,
@@ -74,11 +74,11 @@ pub(crate) fn parse_query(query: Pairs, limit_max: usize) -> Result<ListQuery, P
     })
 }
 
-fn status(word: &str) -> Result<Status, Problem> {
-    word.trim().parse::<wire::Status>().map(to_wire::status_from).map_err(bad)
+pub(crate) fn parse_status(word: &str) -> Result<Status> {
+    word.parse::<wire::Status>().map(to_wire::status_from).map_err(bad)
 }
 
-fn page_limit(text: &str, limit_max: usize) -> Result<usize, Problem> {
+fn page_limit(text: &str, limit_max: usize) -> Result<usize> {
     let limit = whole(text)
         .and_then(|limit| usize::try_from(limit).ok())
         .filter(|limit| *limit > 0)
@@ -95,13 +95,13 @@ pub(crate) fn cursor(last: JobId) -> String {
     format!("a{last}")
 }
 
-pub(crate) fn parse_cursor(text: &str) -> Result<JobId, Problem> {
+pub(crate) fn parse_cursor(text: &str) -> Result<JobId> {
     let last = text.strip_prefix('a').and_then(|id| id.parse().ok());
     last.ok_or_else(|| bad("the cursor is not a nextCursor of this server"))
 }
 
 /// Returns the receipt of a job: everything that was stored for it, and what was deleted when.
-pub(crate) async fn receipt(caller: &Caller, id: JobId) -> Result<Receipt, Problem> {
+pub(crate) async fn receipt(caller: &Caller, id: JobId) -> Result<Receipt> {
     let receipt = caller.engine.receipt(id).await?;
     let unreadable = |blob: &Blob| match blob.role {
         BlobRole::Folder => blob.deleted_at.is_some(),
@@ -139,7 +139,7 @@ fn stored(blob: Blob) -> Stored {
     }
 }
 
-fn step(step: job::Step) -> Result<Step, Problem> {
+fn step(step: job::Step) -> Result<Step> {
     Ok(Step {
         output: to_wire::raw(&step.output)?,
         name: step.name,
@@ -150,7 +150,7 @@ fn step(step: job::Step) -> Result<Step, Problem> {
     })
 }
 
-fn attempt(attempt: job::Attempt) -> Attempt {
+pub(super) fn attempt(attempt: job::Attempt) -> Attempt {
     Attempt {
         attempt: attempt.attempt,
         replica: attempt.replica,
@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    fn read(query: &str) -> Result<ListQuery, Problem> {
+    fn read(query: &str) -> Result<ListQuery> {
         let uri = format!("/?{query}").parse().unwrap();
         let axum::extract::Query(pairs) = axum::extract::Query::try_from_uri(&uri).unwrap();
         parse_query(Pairs(pairs), 1_000)

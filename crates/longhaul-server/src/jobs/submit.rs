@@ -4,17 +4,18 @@ use axum::body::Bytes;
 use futures_util::Stream;
 use longhaul::job::{Json, Webhook};
 use longhaul::store::StoreError;
-use longhaul::{Engine, JobHandle, StagedPayload, Submission, SubmitError, Timestamp};
+use longhaul::{Engine, JobHandle, Submission, SubmitError};
 use longhaul_client::wire::{RetentionRequest, SubmitRequest};
 
-use super::upload::{self, PayloadHeaders, UploadGuard};
+use super::upload::{self, PayloadHeaders};
 use crate::api::AppState;
 use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::multipart::PayloadPart;
-use crate::problem::{Code, Problem};
+use crate::api::http::params::body_instant;
+use crate::problem::{Problem, Result};
 
 /// Submits a job and measures the store's latency for load shedding.
-pub(crate) async fn submit(state: &AppState, submission: Submission) -> Result<JobHandle, Problem> {
+pub(crate) async fn submit(state: &AppState, submission: Submission) -> Result<JobHandle> {
     Ok(state.load_shedder.measure(submission.into_future()).await?)
 }
 
@@ -23,7 +24,7 @@ pub(crate) async fn take_webhook(
     state: &AppState,
     engine: &Engine,
     request: &mut SubmitRequest,
-) -> Result<Option<Webhook>, Problem> {
+) -> Result<Option<Webhook>> {
     let input = || Json::from_value(&request.input).ok();
     state.caller_urls.check(&state.webhooks.client, &request.kind, input).await?;
     state.webhooks.job_webhook(engine.tenant(), request.webhook.take()).await
@@ -37,22 +38,16 @@ pub(crate) async fn submit_with_payload(
     webhook: Option<Webhook>,
     key: Option<String>,
     part: Option<PayloadPart>,
-) -> Result<JobHandle, Problem> {
+) -> Result<JobHandle> {
     let engine = &caller.engine;
     let Some(part) = part else {
         return submit(state, submission(engine, request, webhook, key)?).await;
     };
     let input = Json::from_value(&request.input).map_err(SubmitError::from)?;
-    let (headers, name) = (part.headers.clone(), part.name.clone());
+    let (headers, name, kind) = (part.headers.clone(), part.name.clone(), request.kind.clone());
     let incoming = IncomingPayload { headers, name, key: key.clone() };
-    let kind = request.kind.clone();
-    match incoming.receive(state, caller, &kind, &input, part.chunks()).await? {
-        ReceivedPayload::Existing(job) => Ok(*job),
-        ReceivedPayload::Stored(stored) => {
-            let (staged, _guard) = *stored;
-            Ok(submission(engine, request, webhook, key)?.payload(staged).await?)
-        }
-    }
+    let submission = || submission(engine, request, webhook, key);
+    incoming.submit(state, caller, &kind, &input, part.chunks(), submission).await
 }
 
 /// A payload whose bytes are still to be received.
@@ -63,58 +58,48 @@ pub(crate) struct IncomingPayload {
     pub(crate) key: Option<String>,
 }
 
-pub(crate) enum ReceivedPayload {
-    /// Stored. The guard blocks other uploads with the same key until the job is submitted.
-    Stored(Box<(StagedPayload, UploadGuard)>),
-    /// Identical to the payload of the job that already exists for the key.
-    Existing(Box<JobHandle>),
-}
-
 impl IncomingPayload {
-    /// Stores the payload, or compares it with the existing job's if the key is in use.
-    pub(crate) async fn receive(
+    /// Stores the payload and submits its job. If the key is in use, compares the payload with that of the existing
+    /// job and returns the job.
+    pub(crate) async fn submit(
         self,
         state: &AppState,
         caller: &Caller<Submit>,
         kind: &str,
         input: &Json,
-        chunks: impl Stream<Item = Result<Bytes, Problem>>,
-    ) -> Result<ReceivedPayload, Problem> {
+        chunks: impl Stream<Item = Result<Bytes>>,
+        submission: impl FnOnce() -> Result<Submission>,
+    ) -> Result<JobHandle> {
         let engine = &caller.engine;
         engine.check_payload_kind(kind).await?;
-        let guard = state.uploads.begin(engine.tenant(), self.key.as_deref())?;
+        // Blocks other uploads with the same key until the job is submitted.
+        let _guard = state.uploads.begin(engine.tenant(), self.key.as_deref())?;
         if let Some(key) = &self.key
             && engine.find_by_key(key, Some(kind), Some(input), None).await?.is_some()
         {
             let existing = upload::compare(engine, &self.headers, key, kind, input, chunks).await?;
             // `None`: the job was deleted meanwhile. A retry finds the key free.
-            return existing
-                .map(|job| ReceivedPayload::Existing(job.into()))
-                .ok_or_else(|| StoreError::Gone.into());
+            return existing.ok_or_else(|| StoreError::Gone.into());
         }
         let staged = upload::store(engine, &self.headers, self.name, chunks).await?;
-        Ok(ReceivedPayload::Stored(Box::new((staged, guard))))
+        submit(state, submission()?.payload(staged)).await
     }
 }
-
-/// Builds the submission of a request.
 pub(crate) fn submission(
     engine: &Engine,
     request: SubmitRequest,
     webhook: Option<Webhook>,
     key: Option<String>,
-) -> Result<Submission, Problem> {
+) -> Result<Submission> {
     let mut submission = with_key(engine.submit_raw(&request.kind, &request.input), key);
     if let Some(webhook) = webhook {
         submission = submission.webhook(webhook);
     }
-    match (request.run_at, request.delay) {
-        (Some(_), Some(_)) => return Err(invalid("runAt and delay are mutually exclusive")),
-        (Some(at), None) => {
-            let at = Timestamp::parse(at.as_str())
-                .ok_or_else(|| invalid(format!("runAt {:?} is not an RFC 3339 instant", at.0)))?;
-            submission = submission.run_at(at);
+    match (body_instant("runAt", request.run_at.as_ref())?, request.delay) {
+        (Some(_), Some(_)) => {
+            return Err(Problem::invalid("runAt and delay are mutually exclusive"));
         }
+        (Some(at), None) => submission = submission.run_at(at),
         (None, Some(delay)) => submission = submission.delay(delay.0),
         (None, None) => {}
     }
@@ -149,8 +134,4 @@ pub(crate) fn with_key(submission: Submission, key: Option<String>) -> Submissio
         Some(key) => submission.key(key),
         None => submission,
     }
-}
-
-fn invalid(detail: impl Into<std::borrow::Cow<'static, str>>) -> Problem {
-    Problem::new(Code::Validation, detail)
 }

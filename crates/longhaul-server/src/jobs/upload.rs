@@ -14,9 +14,9 @@ use longhaul::job::Json;
 use longhaul::{Engine, JobHandle, StagedPayload, TenantId, UploadError};
 use sha2::{Digest, Sha256};
 
-use crate::api::http::body::announced;
+use crate::api::http::body::{announced, ended_early};
 use crate::api::http::load_shedding::without_permit;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 /// Retry delay while another upload with the same key is in progress.
@@ -40,11 +40,7 @@ pub(crate) struct UploadGuard {
 
 impl Uploads {
     /// Begins an upload. Fails if another one with the same key is in progress.
-    pub(crate) fn begin(
-        &self,
-        tenant: &TenantId,
-        key: Option<&str>,
-    ) -> Result<UploadGuard, Problem> {
+    pub(crate) fn begin(&self, tenant: &TenantId, key: Option<&str>) -> Result<UploadGuard> {
         let key = key.map(|key| (tenant.clone(), key.to_owned()));
         if let Some(key) = &key {
             let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,8 +62,6 @@ impl Drop for UploadGuard {
         }
     }
 }
-
-/// Headers of a payload.
 #[derive(Debug, Clone)]
 pub(crate) struct PayloadHeaders {
     pub(crate) bytes: Option<u64>,
@@ -78,7 +72,7 @@ pub(crate) struct PayloadHeaders {
 }
 
 impl PayloadHeaders {
-    pub(crate) fn parse(headers: &HeaderMap, body: &Body) -> Result<Self, Problem> {
+    pub(crate) fn parse(headers: &HeaderMap, body: &Body) -> Result<Self> {
         let expects_continue = headers
             .get(EXPECT)
             .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
@@ -105,7 +99,7 @@ impl PayloadHeaders {
 }
 
 /// Parses the SHA-256 of `Content-Digest` (RFC 9530).
-fn content_digest(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Problem> {
+fn content_digest(headers: &HeaderMap) -> Result<Option<[u8; 32]>> {
     let wrong = || {
         let detail = "Content-Digest: sha-256=:…: must contain 32 bytes in base64";
         Problem::new(Code::BadRequest, detail)
@@ -128,8 +122,8 @@ pub(crate) async fn store(
     engine: &Engine,
     headers: &PayloadHeaders,
     name: Option<String>,
-    chunks: impl Stream<Item = Result<Bytes, Problem>>,
-) -> Result<StagedPayload, Problem> {
+    chunks: impl Stream<Item = Result<Bytes>>,
+) -> Result<StagedPayload> {
     let mut upload = engine.upload().await.map_err(upload_problem)?;
     if let Some(content_type) = &headers.content_type {
         upload = upload.content_type(content_type);
@@ -164,8 +158,8 @@ pub(crate) async fn compare(
     key: &str,
     kind: &str,
     input: &Json,
-    chunks: impl Stream<Item = Result<Bytes, Problem>>,
-) -> Result<Option<JobHandle>, Problem> {
+    chunks: impl Stream<Item = Result<Bytes>>,
+) -> Result<Option<JobHandle>> {
     let max = engine.limits().payload_bytes_max;
     let (mut hash, mut bytes) = (Sha256::new(), 0);
     let mut chunks = std::pin::pin!(chunks);
@@ -182,21 +176,15 @@ pub(crate) async fn compare(
     Ok(engine.find_by_key(key, Some(kind), Some(input), Some(&digest)).await?)
 }
 
-fn check_digest(headers: &PayloadHeaders, digest: &[u8; 32]) -> Result<(), Problem> {
+fn check_digest(headers: &PayloadHeaders, digest: &[u8; 32]) -> Result<()> {
     if headers.digest.is_none_or(|expected| expected == *digest) {
         return Ok(());
     }
     let detail = "the body does not match its Content-Digest; nothing was stored";
     Err(Problem::new(Code::DigestMismatch, detail))
 }
-
-/// Streams a body.
-pub(crate) fn chunks(body: Body) -> impl Stream<Item = Result<Bytes, Problem>> {
-    body.into_data_stream().map(|chunk| {
-        chunk.map_err(|error| {
-            Problem::new(Code::BadRequest, format!("the body ended early: {error}"))
-        })
-    })
+pub(crate) fn chunks(body: Body) -> impl Stream<Item = Result<Bytes>> {
+    body.into_data_stream().map(|chunk| chunk.map_err(ended_early))
 }
 
 pub(crate) fn too_large(max: u64) -> Problem {

@@ -11,7 +11,7 @@ use longhaul::{Engine, JobHandle};
 use crate::api::AppState;
 use crate::api::http::caller::{Authorization, Permission};
 use crate::api::http::load_shedding::without_permit;
-use crate::problem::Problem;
+use crate::problem::Result;
 
 /// Waits until the job has finished, the timeout passes or the server stops, and returns the current
 /// record.
@@ -23,7 +23,7 @@ pub(crate) async fn for_finish<P: Permission>(
     handle: &JobHandle,
     authorization: &Authorization<P>,
     timeout: Duration,
-) -> Result<Record, Problem> {
+) -> Result<Record> {
     let submitted = handle.submitted();
     if timeout.is_zero() || submitted.job.status.is_terminal() {
         return Ok(submitted.clone());
@@ -46,7 +46,7 @@ pub(crate) async fn for_result<P: Permission>(
     state: &AppState,
     handle: &JobHandle,
     authorization: &Authorization<P>,
-) -> Result<Option<Record>, Problem> {
+) -> Result<Option<Record>> {
     let finished = wait_and_recheck(state, authorization, handle.wait()).await?;
     Ok(finished.transpose()?)
 }
@@ -59,7 +59,7 @@ pub(crate) async fn for_change<P: Permission>(
     record: Record,
     authorization: &Authorization<P>,
     timeout: Duration,
-) -> Result<Record, Problem> {
+) -> Result<Record> {
     let mut watcher = engine.watch(record.job.id, Some(record.job.version));
     let changed = async {
         tokio::select! {
@@ -79,7 +79,7 @@ async fn wait_and_recheck<P: Permission, T>(
     state: &AppState,
     authorization: &Authorization<P>,
     wait: impl Future<Output = T>,
-) -> Result<Option<T>, Problem> {
+) -> Result<Option<T>> {
     let waited = without_permit(async {
         tokio::select! {
             value = wait => Some(value),

@@ -19,6 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -78,7 +79,7 @@ async fn accept(
     stop: &CancellationToken,
 ) -> io::Result<Handshake> {
     let Some(tls) = &config.tls else {
-        return Ok(Handshake::Complete(MaybeTlsStream::Plain(socket)));
+        return Ok(Handshake::Complete(Either::Left(socket)));
     };
     let handshake = tokio::time::timeout(config.limits.header_timeout, tls_handshake(socket, tls));
     match stop.run_until_cancelled(handshake).await {
@@ -97,7 +98,7 @@ async fn tls_handshake(socket: TimedSocket, tls: &Tls) -> io::Result<Handshake> 
 
 /// Responds 400 to plain HTTP on a TLS port, so that the client sees more than a closed connection.
 async fn reject_plain_http(socket: TimedSocket) -> io::Result<HyperIo> {
-    let mut io = HyperIo::new(MaybeTlsStream::Plain(socket));
+    let mut io = HyperIo::new(Either::Left(socket));
     let problem = Problem::new(Code::BadRequest, "this port expects TLS: use https://");
     io.write_all(&hyper_io::encode_response(&problem, &RequestId::fresh())).await?;
     Ok(io)
@@ -112,7 +113,10 @@ async fn serve_http(
     stop: &CancellationToken,
 ) -> io::Result<HyperIo> {
     let limits = config.limits;
-    let scheme = if stream.is_tls() { Scheme::Https } else { Scheme::Http };
+    let scheme = match &stream {
+        Either::Left(_) => Scheme::Http,
+        Either::Right(_) => Scheme::Https,
+    };
     let io = TokioIo::new(HyperIo::new(stream));
     let service = service_fn(move |mut request: Request<Incoming>| {
         let client = ClientInfo::of(peer, scheme, request.headers(), &config.proxies);

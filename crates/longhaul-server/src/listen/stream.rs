@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 
 /// TCP socket whose writes fail if the peer reads nothing for `write_timeout`.
 ///
@@ -89,77 +90,6 @@ impl AsyncWrite for TimedSocket {
     }
 }
 
-/// Stream of an HTTP connection.
-pub(super) enum MaybeTlsStream {
-    Plain(TimedSocket),
-    /// Boxed, because its buffers would enlarge every plain connection.
-    Tls(Box<TlsStream<TimedSocket>>),
-}
-
-impl MaybeTlsStream {
-    pub(super) fn is_tls(&self) -> bool {
-        match self {
-            Self::Plain(_) => false,
-            Self::Tls(_) => true,
-        }
-    }
-}
-
-/// Calls a method on the variant's stream.
-macro_rules! either {
-    ($stream:expr, $socket:ident => $call:expr) => {
-        match $stream.get_mut() {
-            MaybeTlsStream::Plain($socket) => {
-                let $socket = Pin::new($socket);
-                $call
-            }
-            MaybeTlsStream::Tls($socket) => {
-                let $socket = Pin::new($socket.as_mut());
-                $call
-            }
-        }
-    };
-}
-
-impl AsyncRead for MaybeTlsStream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        either!(self, socket => socket.poll_read(cx, buf))
-    }
-}
-
-impl AsyncWrite for MaybeTlsStream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        either!(self, socket => socket.poll_write(cx, buf))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        either!(self, socket => socket.poll_write_vectored(cx, bufs))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(socket) => socket.is_write_vectored(),
-            Self::Tls(socket) => socket.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self, socket => socket.poll_flush(cx))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self, socket => socket.poll_shutdown(cx))
-    }
-}
+/// Stream of an HTTP connection: plain or TLS, which is boxed because its buffers would enlarge every plain
+/// connection.
+pub(super) type MaybeTlsStream = Either<TimedSocket, Box<TlsStream<TimedSocket>>>;

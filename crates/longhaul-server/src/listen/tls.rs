@@ -11,6 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use sha2::{Digest, Sha256};
 use tokio_rustls::TlsAcceptor;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use x509_cert::der::Decode;
 
@@ -123,7 +124,7 @@ impl Tls {
     /// Performs the TLS handshake.
     pub(super) async fn accept(&self, socket: TimedSocket) -> io::Result<MaybeTlsStream> {
         let stream = TlsAcceptor::from(self.current().config).accept(socket).await?;
-        Ok(MaybeTlsStream::Tls(Box::new(stream)))
+        Ok(Either::Right(Box::new(stream)))
     }
 }
 

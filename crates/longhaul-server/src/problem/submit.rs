@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::HeaderName;
 use longhaul::SubmitError;
 
 use super::{Code, Problem};
@@ -30,15 +30,9 @@ impl From<SubmitError> for Problem {
 
 /// Adds the headers of draft-ietf-httpapi-ratelimit-headers: quota, remaining quota, and seconds until a retry.
 fn over_pending_limit(max: u64, error: &SubmitError) -> Problem {
-    let mut problem =
-        Problem::new(Code::PendingLimit, error.to_string()).retry_after(PENDING_RETRY);
-    let (policy, seconds) = (format!("\"pending\";q={max}"), PENDING_RETRY.as_secs());
-    let left = format!("\"pending\";r=0;t={seconds}");
-    for (name, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, left)] {
-        // ASCII without control characters: always valid.
-        if let Ok(value) = HeaderValue::from_str(&value) {
-            problem = problem.header(name, value);
-        }
-    }
-    problem
+    let seconds = PENDING_RETRY.as_secs();
+    Problem::new(Code::PendingLimit, error.to_string())
+        .retry_after(PENDING_RETRY)
+        .text_header(RATE_LIMIT_POLICY, &format!("\"pending\";q={max}"))
+        .text_header(RATE_LIMIT, &format!("\"pending\";r=0;t={seconds}"))
 }

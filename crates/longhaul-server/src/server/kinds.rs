@@ -54,8 +54,6 @@ pub(super) fn chat(config: &Config, clock: &Clock) -> Result<Option<Chat>, Model
 pub(super) fn chat_kind(chat: &Chat, config: &Config) -> Kind {
     if config.role.runs_jobs() { chat.kind() } else { chat.remote() }
 }
-
-/// Returns the built-in kind `demo`.
 pub(super) fn demo(config: &Config) -> Kind {
     longhaul_kinds::demo().concurrency(config.worker.concurrency as usize)
 }
@@ -111,8 +109,6 @@ pub(super) fn kinds_with_caller_urls(config: &Config) -> CallerUrls {
     });
     CallerUrls::of(named.map(|(name, _)| name.to_string()))
 }
-
-/// Dependencies of kinds.
 pub(super) struct KindDeps<'a> {
     /// Parent of the working directories of programs.
     pub(super) work_root: &'a Path,
@@ -192,8 +188,6 @@ fn pipeline(steps: &[StepCommand]) -> Program {
         .map(|step| PipelineStep::new(step.name.as_str(), step.command.iter().map(String::as_str)));
     Program::Pipeline { steps: steps.collect() }
 }
-
-/// Returns a kind that runs programs.
 fn command(
     name: &Name,
     program: Program,

@@ -6,21 +6,22 @@ use longhaul::BuildError;
 use longhaul::store::ReplicaState;
 use rustix::process::{Pid, test_kill_process};
 
+use super::StartError;
+
 /// Interval between attempts to register the name.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Starts an engine. If a process of this host that no longer runs still holds its name, for example
 /// after a kill and a quick restart, waits until its heartbeat expires.
-pub(super) async fn start_when_free<T, E: From<BuildError>>(
-    mut start: impl AsyncFnMut() -> Result<T, StartFailure<E>>,
-) -> Result<T, E> {
+pub(super) async fn start_when_free<T>(
+    mut start: impl AsyncFnMut() -> Result<T, StartError>,
+) -> Result<T, StartError> {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let mut waited = Duration::ZERO;
     loop {
         let (replica, holder) = match start().await {
-            Ok(started) => return Ok(started),
-            Err(StartFailure::Other(error)) => return Err(error),
-            Err(StartFailure::NameTaken { replica, holder }) => (replica, holder),
+            Err(StartError::Engine(BuildError::NameTaken { replica, holder })) => (replica, holder),
+            started => return started,
         };
         let dead = holder.as_ref().filter(|held| is_stale(held, &host, runs));
         match dead {
@@ -38,28 +39,6 @@ pub(super) async fn start_when_free<T, E: From<BuildError>>(
                 waited += RETRY_INTERVAL;
             }
             Some(_) | None => return Err(BuildError::NameTaken { replica, holder }.into()),
-        }
-    }
-}
-
-/// Error of an engine start.
-pub(super) enum StartFailure<E> {
-    NameTaken { replica: String, holder: Option<Box<ReplicaState>> },
-    Other(E),
-}
-
-impl<E: From<BuildError>> From<BuildError> for StartFailure<E> {
-    fn from(error: BuildError) -> Self {
-        match error {
-            BuildError::NameTaken { replica, holder } => Self::NameTaken { replica, holder },
-            other @ (BuildError::Open(_)
-            | BuildError::Name(_)
-            | BuildError::KindTwice(_)
-            | BuildError::DeliveryKind(_)
-            | BuildError::LeaseTooShort { .. }
-            | BuildError::Blobs(_)
-            | BuildError::Postgres(_)
-            | BuildError::Thread(_)) => Self::Other(other.into()),
         }
     }
 }
@@ -83,7 +62,6 @@ mod tests {
     use longhaul::store::Heartbeat;
 
     use super::*;
-    use crate::server::StartError;
 
     fn holder(host: &str, pid: u32) -> Box<ReplicaState> {
         let beat = Heartbeat {
@@ -102,8 +80,8 @@ mod tests {
         Box::new(ReplicaState { heartbeat: beat, started_at: at, seen_at: at, alive: true })
     }
 
-    fn taken(holder: Box<ReplicaState>) -> StartFailure<StartError> {
-        StartFailure::NameTaken { replica: "a".to_owned(), holder: Some(holder) }
+    fn taken(holder: Box<ReplicaState>) -> StartError {
+        BuildError::NameTaken { replica: "a".to_owned(), holder: Some(holder) }.into()
     }
 
     #[test]

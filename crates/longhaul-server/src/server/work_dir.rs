@@ -13,13 +13,13 @@ const LOCK: &str = "lock";
 
 /// A directory that only this process uses.
 #[derive(Debug)]
-pub(super) struct WorkDir {
+pub(super) struct ProcessWorkDir {
     path: PathBuf,
     lock_path: PathBuf,
     _lock: File,
 }
 
-impl WorkDir {
+impl ProcessWorkDir {
     /// Creates a directory for this process, and clears those of dead processes after killing their
     /// programs.
     pub(super) fn acquire(work: &Path) -> io::Result<Self> {
@@ -42,7 +42,7 @@ impl WorkDir {
     }
 }
 
-impl Drop for WorkDir {
+impl Drop for ProcessWorkDir {
     /// The next process clears what remains.
     fn drop(&mut self) {
         if clear_work_root(&self.path).is_ok() {
@@ -80,13 +80,13 @@ mod tests {
     #[test]
     fn work_dirs_of_dead_processes_are_cleared() {
         let data = tempfile::tempdir().unwrap();
-        let living = WorkDir::acquire(data.path()).unwrap();
+        let living = ProcessWorkDir::acquire(data.path()).unwrap();
         fs::create_dir(living.path()).unwrap();
         let dead = data.path().join("1-dead");
         fs::create_dir(&dead).unwrap();
         fs::write(dead.join("payload"), "x").unwrap();
         fs::write(dead.with_extension(LOCK), "").unwrap();
-        let second = WorkDir::acquire(data.path()).unwrap();
+        let second = ProcessWorkDir::acquire(data.path()).unwrap();
         assert!(living.path().exists() && !dead.exists());
         drop((living, second));
         assert_eq!(names(data.path()), Vec::<PathBuf>::new());

@@ -5,12 +5,13 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
-use longhaul::job::{Delivery, Json, Receiver, Webhook, WebhookFormat};
+use longhaul::job::{Delivery, Receiver, Webhook, WebhookFormat};
 use longhaul::store::StoreError;
 use longhaul::store::accounts::{Actor, AuditEntry};
 use longhaul::store::endpoints::{Endpoint, EndpointChange};
 use longhaul::{Ctx, JobError, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::endpoint_limits::Acquire;
 use super::ordering::{GONE, Turn, was_attempted};
@@ -46,12 +47,10 @@ pub struct DeliveryAttempt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
-
-/// Result of a delivery job.
 pub type DeliveryResult = DeliveryAttempt;
 
-/// Destination of a delivery and its signing secrets.
-struct Destination {
+/// URL and format of a delivery, and its signing secrets.
+struct DeliveryDestination {
     url: String,
     secrets: Vec<SigningSecret>,
     full: bool,
@@ -78,7 +77,7 @@ impl WebhookDispatcher {
         };
         let job = ctx.job();
         if attempted == 0 && !was_attempted(job) {
-            match inner.order.turn(&*inner.store, job, &inner.clock).await {
+            match inner.order.turn(&ctx, &inner.clock).await {
                 Ok(Turn::Now) => {}
                 Ok(Turn::Later(delay)) => return Err(ctx.snooze(delay).await),
                 Ok(Turn::Unwanted) => return Err(gone()),
@@ -109,24 +108,24 @@ impl WebhookDispatcher {
                 return Err(error.retry_in(inner.delay(&ctx, None)));
             }
         };
-        let sent = inner.send(&tenant, &delivery, &destination, now).await;
+        let sent = inner.send(&ctx, &delivery, &destination, now).await;
         let took = inner.clock.now().since(now);
-        let outcome = Outcome::of(sent, now);
+        let outcome = SendOutcome::of(sent, now);
         metrics::counter!("longhaul_deliveries_total", "outcome" => outcome.word()).increment(1);
         match outcome {
-            Outcome::Delivered(result) => {
+            SendOutcome::Delivered(result) => {
                 in_flight.attempted();
                 permit.success(took);
                 Ok(result)
             }
-            Outcome::Gone(attempt) => {
+            SendOutcome::Gone(attempt) => {
                 permit.success(took);
                 let () = record_attempt(&ctx, attempted + 1, attempt).await?;
                 inner.disable(&tenant, &delivery).await;
                 // Not recorded as attempted: deliveries behind it must wait until the 410 is stored.
                 Err(gone())
             }
-            Outcome::Failed { attempt, message, code, retry_after, is_down } => {
+            SendOutcome::Failed { attempt, message, code, retry_after, is_down } => {
                 in_flight.attempted();
                 if is_down {
                     permit.failure(inner.clock.now());
@@ -187,7 +186,7 @@ impl Inner {
         &self,
         tenant: &TenantId,
         delivery: &Delivery,
-    ) -> Result<Result<Destination, JobError>, StoreError> {
+    ) -> Result<Result<DeliveryDestination, JobError>, StoreError> {
         match &delivery.to {
             Receiver::Endpoint(id) => {
                 let found = self.endpoints.endpoint(tenant, id).await?;
@@ -197,7 +196,7 @@ impl Inner {
         }
     }
 
-    fn to_endpoint(&self, endpoint: Endpoint) -> Result<Destination, JobError> {
+    fn to_endpoint(&self, endpoint: Endpoint) -> Result<DeliveryDestination, JobError> {
         if !endpoint.enabled {
             let message = "the endpoint is disabled";
             return Err(JobError::fatal(message).with_code("endpoint-disabled"));
@@ -207,10 +206,8 @@ impl Inner {
         let former = endpoint.former_secret.as_ref().filter(|(_, until)| now < *until);
         let sealed = std::iter::once(&endpoint.sealed_secret);
         let sealed = sealed.chain(former.map(|(secret, _)| secret));
-        let secrets = sealed.map(|sealed| {
-            self.secrets.open(sealed, tenant, id).map_err(|error| secret_unavailable(&error))
-        });
-        Ok(Destination {
+        let secrets = sealed.map(|sealed| self.open_secret(sealed, tenant, id));
+        Ok(DeliveryDestination {
             secrets: secrets.collect::<Result<_, _>>()?,
             url: endpoint.url,
             full: endpoint.full,
@@ -218,30 +215,41 @@ impl Inner {
         })
     }
 
-    fn to_webhook(&self, tenant: &TenantId, webhook: &Webhook) -> Result<Destination, JobError> {
+    fn to_webhook(
+        &self,
+        tenant: &TenantId,
+        webhook: &Webhook,
+    ) -> Result<DeliveryDestination, JobError> {
         let secrets = match &webhook.sealed_secret {
-            Some(sealed) => {
-                vec![
-                    self.secrets
-                        .open(sealed, tenant, &webhook.url)
-                        .map_err(|error| secret_unavailable(&error))?,
-                ]
-            }
+            Some(sealed) => vec![self.open_secret(sealed, tenant, &webhook.url)?],
             None => self.secrets.all_of_tenant(tenant),
         };
         let Webhook { url, full, format, .. } = webhook.clone();
-        Ok(Destination { url, secrets, full, format })
+        Ok(DeliveryDestination { url, secrets, full, format })
+    }
+
+    /// Opens a sealed secret. A failure is retryable, because a missing server key may be restored.
+    fn open_secret(
+        &self,
+        sealed: &str,
+        tenant: &TenantId,
+        of: &str,
+    ) -> Result<SigningSecret, JobError> {
+        self.secrets.open(sealed, tenant, of).map_err(|error| {
+            JobError::retryable(format!("cannot open the signing secret: {error}"))
+                .with_code("secret-sealed")
+        })
     }
 
     async fn send(
         &self,
-        tenant: &TenantId,
+        ctx: &Ctx,
         delivery: &Delivery,
-        destination: &Destination,
+        destination: &DeliveryDestination,
         now: Timestamp,
     ) -> Result<EgressResponse, SendError> {
         let unfit = |error: serde_json::Error| SendError::Protocol(error.to_string());
-        let whole = self.whole_result(tenant, delivery, destination.full).await;
+        let whole = if destination.full { whole_result(ctx, delivery).await } else { None };
         let result = whole.as_deref().or(delivery.result.as_deref());
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -263,33 +271,15 @@ impl Inner {
                 body
             }
         };
-        let body = Bytes::from(body);
         let request = EgressRequest {
             url: destination.url.clone(),
             method: Method::POST,
             headers,
-            body,
+            body: Bytes::from(body),
             timeout: self.timeout,
             body_prefix_max: BODY_PREFIX_DEFAULT,
         };
         self.client.send(request).await
-    }
-
-    /// Reads a result that is too large to be stored with the delivery, for endpoints with full payloads. `None` if it was
-    /// deleted: the event is then sent without it.
-    async fn whole_result(
-        &self,
-        tenant: &TenantId,
-        delivery: &Delivery,
-        full: bool,
-    ) -> Option<Box<serde_json::value::RawValue>> {
-        let job = delivery.job.as_ref().filter(|_| full && delivery.result.is_none())?;
-        if !event_body::includes_result(delivery.event) {
-            return None;
-        }
-        let record = self.store.job(tenant, job.id).await.ok()?;
-        let text = record.result.as_ref().map(Json::as_str)?.to_owned();
-        serde_json::value::RawValue::from_string(text).ok()
     }
 
     /// Disables an endpoint that responded 410. For a job's webhook, later deliveries find the 410 themselves.
@@ -316,18 +306,20 @@ impl Inner {
     }
 }
 
+/// Reads a result that is too large to be stored with the delivery, for endpoints with full payloads. `None` if it was
+/// deleted: the event is then sent without it.
+async fn whole_result(ctx: &Ctx, delivery: &Delivery) -> Option<Box<RawValue>> {
+    if delivery.result.is_some() || !event_body::includes_result(delivery.event) {
+        return None;
+    }
+    let result = ctx.parent().await.ok()?.result?;
+    RawValue::from_string(result.as_str().to_owned()).ok()
+}
+
 fn deleted() -> JobError {
     JobError::fatal("the endpoint was deleted").with_code("endpoint-deleted")
 }
-
-/// Retryable, because a missing server key may be restored.
-fn secret_unavailable(error: &longhaul::blob::KeyError) -> JobError {
-    JobError::retryable(format!("cannot open the signing secret: {error}"))
-        .with_code("secret-sealed")
-}
-
-/// Outcome of an attempt.
-enum Outcome {
+enum SendOutcome {
     Delivered(DeliveryResult),
     Gone(DeliveryAttempt),
     Failed {
@@ -340,7 +332,7 @@ enum Outcome {
     },
 }
 
-impl Outcome {
+impl SendOutcome {
     fn of(sent: Result<EgressResponse, SendError>, at: Timestamp) -> Self {
         match sent {
             Ok(response) => Self::of_response(&response, at),

@@ -104,11 +104,9 @@ impl EndpointState {
         }
     }
 }
-
-/// Result of acquiring a permit.
 #[derive(Debug)]
 pub(super) enum Acquire {
-    Acquired(Permit),
+    Acquired(EndpointPermit),
     /// All permits of the endpoint are in use.
     Full,
     /// The circuit breaker is open until this time.
@@ -117,7 +115,7 @@ pub(super) enum Acquire {
 
 /// Permission for one request to an endpoint, released on drop.
 #[derive(Debug)]
-pub(super) struct Permit {
+pub(super) struct EndpointPermit {
     limits: EndpointLimiter,
     endpoint_name: Name,
     breaker: circuit_breaker::Permit,
@@ -184,7 +182,7 @@ impl EndpointLimiter {
             return Acquire::Full;
         }
         endpoint.in_flight += 1;
-        Acquire::Acquired(Permit {
+        Acquire::Acquired(EndpointPermit {
             limits: self.clone(),
             endpoint_name: endpoint_name.clone(),
             breaker,
@@ -227,7 +225,7 @@ impl Drop for WaitGuard<'_> {
     }
 }
 
-impl Permit {
+impl EndpointPermit {
     /// Records a response after this time, whatever its status.
     pub(super) fn success(&self, took: Duration) {
         self.breaker.success();
@@ -243,7 +241,7 @@ impl Permit {
     }
 }
 
-impl Drop for Permit {
+impl Drop for EndpointPermit {
     fn drop(&mut self) {
         let mut limits = self.limits.lock();
         if let Some(endpoint) = limits.get_mut(&self.endpoint_name) {
@@ -271,7 +269,11 @@ mod tests {
         EndpointLimiter::new(64)
     }
 
-    fn open(limits: &EndpointLimiter, endpoint_name: &str, now: Timestamp) -> Option<Permit> {
+    fn open(
+        limits: &EndpointLimiter,
+        endpoint_name: &str,
+        now: Timestamp,
+    ) -> Option<EndpointPermit> {
         match limits.acquire(&name(endpoint_name), now) {
             Acquire::Acquired(pass) => Some(pass),
             Acquire::Full | Acquire::BreakerOpen(_) => None,

@@ -9,16 +9,16 @@ use serde_json::value::RawValue;
 use crate::to_wire;
 
 #[derive(Debug, Serialize)]
-struct Body<'a> {
+struct EventBody<'a> {
     #[serde(rename = "type")]
     event: &'a str,
     timestamp: String,
-    data: Data,
+    data: EventData,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Data {
+enum EventData {
     Job(Box<wire::Job>),
     Test { message: &'static str },
 }
@@ -31,11 +31,11 @@ pub(super) fn bytes(
     let data = match &delivery.job {
         Some(job) => {
             let result = result.map(|result| wire::RawJson::from_text(result.get())).transpose()?;
-            Data::Job(Box::new(wire::Job { result, ..to_wire::job_snapshot(job, None) }))
+            EventData::Job(Box::new(wire::Job { result, ..to_wire::job_snapshot(job, None) }))
         }
-        None => Data::Test { message: "Deliveries from this server arrive here." },
+        None => EventData::Test { message: "Deliveries from this server arrive here." },
     };
-    let body = Body { event: delivery.event.as_str(), timestamp: instant(delivery.at), data };
+    let body = EventBody { event: delivery.event.as_str(), timestamp: instant(delivery.at), data };
     serde_json::to_vec(&body)
 }
 

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use longhaul::job::{ENDPOINT_LABEL, Job, JobId, Status, delivered_version};
-use longhaul::store::{Filter, PageRequest, Store, StoreError};
-use longhaul::{Clock, JobError};
+use longhaul::store::{PageRequest, StoreError};
+use longhaul::{Clock, Ctx, JobError};
 use tokio::sync::watch;
 
 /// Older deliveries that are checked. A job does not have more pending ones.
@@ -41,7 +41,7 @@ struct LocalState {
 
 /// A delivery in flight. Dropping it wakes the deliveries behind it.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub(super) struct InFlightDelivery {
     order: DeliveryOrder,
     id: JobId,
     _ends: watch::Sender<()>,
@@ -62,23 +62,18 @@ pub(super) const GONE: &str = "gone";
 
 impl DeliveryOrder {
     /// Registers a delivery that is about to be sent.
-    pub(super) fn begin(&self, id: JobId) -> InFlight {
+    pub(super) fn begin(&self, id: JobId) -> InFlightDelivery {
         let (sender, receiver) = watch::channel(());
         self.lock().in_flight.insert(id, receiver);
-        InFlight { order: self.clone(), id, _ends: sender }
+        InFlightDelivery { order: self.clone(), id, _ends: sender }
     }
 
     /// Decides whether a delivery without an attempt may be sent.
-    pub(super) async fn turn(
-        &self,
-        store: &dyn Store,
-        delivery: &Job,
-        clock: &Clock,
-    ) -> Result<Turn, StoreError> {
-        let Some(parent) = delivery.parent_id else { return Ok(Turn::Now) };
+    pub(super) async fn turn(&self, ctx: &Ctx, clock: &Clock) -> Result<Turn, StoreError> {
+        let delivery = ctx.job();
         let until = clock.now().after(WAIT_MAX);
         loop {
-            let older = older(store, delivery, parent).await?;
+            let older = older(ctx).await?;
             let mut same = older.iter().filter(|other| is_same_endpoint(delivery, other));
             if same.clone().any(is_unwanted) {
                 return Ok(Turn::Unwanted);
@@ -112,7 +107,7 @@ impl DeliveryOrder {
     }
 }
 
-impl InFlight {
+impl InFlightDelivery {
     /// Records an attempt, so that the deliveries behind it need not wait for the store.
     pub(super) fn attempted(&self) {
         let mut here = self.order.lock();
@@ -127,23 +122,20 @@ impl InFlight {
     }
 }
 
-impl Drop for InFlight {
+impl Drop for InFlightDelivery {
     fn drop(&mut self) {
         self.order.lock().in_flight.remove(&self.id);
     }
 }
 
 /// Returns the deliveries of earlier events, ordered by version, because ids depend on the replica's clock.
-async fn older(store: &dyn Store, delivery: &Job, parent: JobId) -> Result<Vec<Job>, StoreError> {
+async fn older(ctx: &Ctx) -> Result<Vec<Job>, StoreError> {
+    let delivery = ctx.job();
     let endpoint = delivery.labels.get_key_value(ENDPOINT_LABEL);
-    let filter = Filter {
-        parent: Some(parent),
-        labels: endpoint.map(|(name, id)| (name.clone(), id.clone())).into_iter().collect(),
-        ..Filter::default()
-    };
+    let labels = endpoint.map(|(name, id)| (name.clone(), id.clone())).into_iter().collect();
     let before = JobId::from_parts(delivery.created_at.after(CLOCK_SKEW_MAX), 0);
     let page = PageRequest { limit: LOOK_BACK, before: Some(before) };
-    let mut older = store.jobs(&delivery.tenant, &filter, &page).await?.jobs;
+    let mut older = ctx.siblings(labels, &page).await?;
     older.retain(|other| delivered_version(other.id) < delivered_version(delivery.id));
     Ok(older)
 }

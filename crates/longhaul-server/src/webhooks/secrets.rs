@@ -47,8 +47,6 @@ impl Secrets {
     pub fn seal(&self, secret: &SigningSecret, tenant: &TenantId, of: &str) -> String {
         self.keyring.seal_text(&secret.expose(), &context(tenant, of))
     }
-
-    /// Opens a sealed secret.
     pub fn open(
         &self,
         sealed: &str,

@@ -14,7 +14,7 @@ use crate::secret::Secret;
 const X_FOREMAN_SIGNATURE: HeaderName = HeaderName::from_static("x-foreman-signature");
 
 #[derive(Debug, Serialize)]
-struct Body<'a> {
+struct StateEventBody<'a> {
     job_id: Option<String>,
     state: Option<&'static str>,
     previous_state: Option<&'static str>,
@@ -33,7 +33,7 @@ pub(super) fn bytes(
 ) -> Result<Vec<u8>, serde_json::Error> {
     let job = delivery.job.as_deref();
     let answer = result.and_then(chat::chat_result);
-    let body = Body {
+    let body = StateEventBody {
         job_id: job.map(|job| job.id.to_string()),
         state: job.map(|job| ChatState::of(job.status, job.phase.as_deref()).as_str()),
         previous_state: delivery.before.as_ref().map(|before| before.state().as_str()),
@@ -46,8 +46,6 @@ pub(super) fn bytes(
     };
     serde_json::to_vec(&body)
 }
-
-/// Returns the signature header.
 pub(super) fn signature(secret: &Secret, body: &[u8]) -> Option<(HeaderName, HeaderValue)> {
     let tag = hmac_signature::sign(secret.expose().as_bytes(), &[body]);
     let value = format!("sha256={}", encoding::hex(tag.as_ref()));

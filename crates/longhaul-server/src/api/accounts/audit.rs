@@ -11,7 +11,7 @@ use crate::api::http::caller::{Admin, Caller};
 use crate::api::http::openapi::{AdminProblems, PageParams};
 use crate::api::http::paging::PageQuery;
 use crate::api::http::params::Pairs;
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 
 /// List the audit log, newest first.
@@ -31,12 +31,10 @@ pub(crate) async fn list_audit(
     State(state): State<AppState>,
     _: Caller<Admin>,
     query: Pairs,
-) -> Result<Json<AuditList>, Problem> {
+) -> Result<Json<AuditList>> {
     Ok(Json(list(&state, query).await?))
 }
-
-/// Returns one page of the log.
-pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<AuditList, Problem> {
+pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<AuditList> {
     let mut query = PageQuery::parse(query, &["tenant", "target"])?;
     let filter = AuditFilter {
         tenant: query.take("tenant").map(|text| tenant_id(&text)).transpose()?,

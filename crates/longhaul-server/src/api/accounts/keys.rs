@@ -3,22 +3,21 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use longhaul::Timestamp;
-use longhaul::store::accounts::{ApiKey, Scope};
-use longhaul_client::wire::{self, Key, KeyList, KeyRequest, NewKey, RotateRequest};
+use longhaul::store::accounts::ApiKey;
+use longhaul_client::wire::{Key, KeyList, KeyRequest, NewKey, RotateRequest};
 
-use super::{invalid, label, no_tenant, tenant_id};
+use super::{label, no_tenant, tenant_id};
 use crate::api::AppState;
-use crate::api::http::body;
+use crate::api::http::body::{JsonBody, OptionalJsonBody};
 use crate::api::http::caller::{Admin, Caller};
 use crate::api::http::openapi::{AdminProblems, KeyProblems, NewKeyProblems, PageParams};
 use crate::api::http::paging::{self, PageQuery};
-use crate::api::http::params::{IdPath, Pairs};
+use crate::api::http::params::{IdPath, Pairs, body_instant};
 use crate::auth::{IssuedKey, KeySpec};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::to_wire;
 
 /// Default time that a rotated key stays valid.
@@ -34,23 +33,19 @@ const OVERLAP_MAX: Duration = Duration::from_hours(24 * 366);
 pub(crate) async fn create_key(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<(StatusCode, Json<NewKey>), Problem> {
-    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
-    Ok((StatusCode::CREATED, Json(create(&state, &caller, body::object(&text)?).await?)))
+    JsonBody(request): JsonBody<KeyRequest>,
+) -> Result<(StatusCode, Json<NewKey>)> {
+    Ok((StatusCode::CREATED, Json(create(&state, &caller, request).await?)))
 }
 
 pub(crate) async fn create(
     state: &AppState,
     caller: &Caller<Admin>,
     request: KeyRequest,
-) -> Result<NewKey, Problem> {
-    let wish = wish(request, state.auth.now())?;
-    match state.auth.create_key(&wish, &caller.audit_actor()).await? {
-        Some(made) => Ok(fresh(made)),
-        None => Err(no_tenant(&wish.tenant)),
-    }
+) -> Result<NewKey> {
+    let spec = key_spec(request, state.auth.now())?;
+    let issued = state.auth.create_key(&spec, &caller.audit_actor()).await?;
+    issued.map(new_key).ok_or_else(|| no_tenant(&spec.tenant))
 }
 
 /// List API keys, including revoked and expired ones, without their secrets.
@@ -63,12 +58,10 @@ pub(crate) async fn list_keys(
     State(state): State<AppState>,
     _: Caller<Admin>,
     query: Pairs,
-) -> Result<Json<KeyList>, Problem> {
+) -> Result<Json<KeyList>> {
     Ok(Json(list(&state, query).await?))
 }
-
-/// Returns one page of keys.
-pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<KeyList, Problem> {
+pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<KeyList> {
     let mut page = PageQuery::parse(query, &["tenant"])?;
     let tenant = page.take("tenant").map(|text| tenant_id(&text)).transpose()?;
     let (cursor, limit) = (page.cursor.as_deref(), page.limit);
@@ -87,15 +80,11 @@ pub(crate) async fn revoke_key(
     State(state): State<AppState>,
     caller: Caller<Admin>,
     IdPath(id): IdPath,
-) -> Result<StatusCode, Problem> {
+) -> Result<StatusCode> {
     revoke(&state, &caller, &id).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn revoke(
-    state: &AppState,
-    caller: &Caller<Admin>,
-    id: &str,
-) -> Result<(), Problem> {
+pub(crate) async fn revoke(state: &AppState, caller: &Caller<Admin>, id: &str) -> Result<()> {
     let revoked = state.auth.revoke_key(id, &caller.audit_actor()).await?;
     revoked.map(|_| ()).ok_or_else(no_key)
 }
@@ -111,52 +100,43 @@ pub(crate) async fn rotate_key(
     State(state): State<AppState>,
     caller: Caller<Admin>,
     IdPath(id): IdPath,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<(StatusCode, Json<NewKey>), Problem> {
-    let RotateRequest { overlap } = match body::optional_json_text(&headers, body).await? {
-        Some(text) => body::object(&text)?,
-        None => RotateRequest::default(),
-    };
+    OptionalJsonBody(RotateRequest { overlap }): OptionalJsonBody<RotateRequest>,
+) -> Result<(StatusCode, Json<NewKey>)> {
     let overlap = overlap.map_or(OVERLAP_DEFAULT, |overlap| overlap.0);
     if overlap > OVERLAP_MAX {
-        return Err(invalid("overlap must be at most 366d"));
+        return Err(Problem::invalid("overlap must be at most 366d"));
     }
-    let made = state.auth.rotate_key(&id, overlap, &caller.audit_actor()).await?;
-    made.map(|made| (StatusCode::CREATED, Json(fresh(made)))).ok_or_else(no_key)
+    let issued = state.auth.rotate_key(&id, overlap, &caller.audit_actor()).await?;
+    issued.map(|issued| (StatusCode::CREATED, Json(new_key(issued)))).ok_or_else(no_key)
 }
 
 fn no_key() -> Problem {
     Problem::new(Code::KeyNotFound, "unknown, revoked or expired key")
 }
 
-fn wish(request: KeyRequest, now: Timestamp) -> Result<KeySpec, Problem> {
+fn key_spec(request: KeyRequest, now: Timestamp) -> Result<KeySpec> {
     let KeyRequest { tenant, name, scopes, expires_at, requests_per_second } = request;
     if scopes.is_empty() {
-        return Err(invalid("scopes must not be empty: use submit, read, work or admin"));
+        return Err(Problem::invalid("scopes must not be empty: use submit, read, work or admin"));
     }
-    let expires_at = expires_at.map(|at| {
-        let reason = || invalid(format_args!("expiresAt {:?} is not an RFC 3339 instant", at.0));
-        Timestamp::parse(at.as_str()).ok_or_else(reason)
-    });
-    let expires_at = expires_at.transpose()?;
+    let expires_at = body_instant("expiresAt", expires_at.as_ref())?;
     if expires_at.is_some_and(|at| at <= now) {
-        return Err(invalid("expiresAt is in the past"));
+        return Err(Problem::invalid("expiresAt is in the past"));
     }
     if requests_per_second.is_some_and(|per_s| !(1..=1_000_000).contains(&per_s)) {
-        return Err(invalid("requestsPerSecond must be from 1 to 1000000"));
+        return Err(Problem::invalid("requestsPerSecond must be from 1 to 1000000"));
     }
     Ok(KeySpec {
         tenant: tenant.as_deref().map_or(Ok(longhaul::TenantId::default()), tenant_id)?,
         name: label("the name", name)?,
-        scopes: scopes.into_iter().map(scope_from_wire).collect(),
+        scopes: scopes.into_iter().map(to_wire::scope_from).collect(),
         expires_at,
         requests_per_s: requests_per_second,
     })
 }
 
-fn fresh(made: IssuedKey) -> NewKey {
-    NewKey { key: made.text.to_string(), metadata: to_wire(made.key) }
+fn new_key(issued: IssuedKey) -> NewKey {
+    NewKey { key: issued.text.to_string(), metadata: to_wire(issued.key) }
 }
 
 fn to_wire(key: ApiKey) -> Key {
@@ -164,30 +144,12 @@ fn to_wire(key: ApiKey) -> Key {
         id: key.id,
         tenant: key.tenant.to_string(),
         name: key.name,
-        scopes: key.scopes.iter().map(scope_to_wire).collect(),
+        scopes: key.scopes.iter().map(to_wire::scope).collect(),
         created_at: to_wire::instant(key.created_at),
         expires_at: key.expires_at.map(to_wire::instant),
         revoked_at: key.revoked_at.map(to_wire::instant),
         last_used_at: key.last_used_at.map(to_wire::instant),
         requests_per_second: key.requests_per_s,
         rotated_from: key.rotated_from,
-    }
-}
-
-fn scope_from_wire(scope: wire::Scope) -> Scope {
-    match scope {
-        wire::Scope::Submit => Scope::Submit,
-        wire::Scope::Read => Scope::Read,
-        wire::Scope::Work => Scope::Work,
-        wire::Scope::Admin => Scope::Admin,
-    }
-}
-
-fn scope_to_wire(scope: Scope) -> wire::Scope {
-    match scope {
-        Scope::Submit => wire::Scope::Submit,
-        Scope::Read => wire::Scope::Read,
-        Scope::Work => wire::Scope::Work,
-        Scope::Admin => wire::Scope::Admin,
     }
 }

@@ -1,23 +1,22 @@
 //! Tenants: create, list and change.
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use longhaul::TenantId;
-use longhaul::store::accounts::{LimitsChange, Subscription, Tenant, TenantChange};
+use longhaul::store::accounts::{LimitsChange, Tenant, TenantChange};
 use longhaul_client::wire::{
     self, LimitsPatch, TenantLimits, TenantList, TenantPatch, TenantRequest,
 };
 
-use super::{invalid, label, no_tenant, tenant_id};
+use super::{label, no_tenant, tenant_id};
 use crate::api::AppState;
-use crate::api::http::body;
+use crate::api::http::body::JsonBody;
 use crate::api::http::caller::{Admin, Caller};
 use crate::api::http::openapi::{AdminProblems, NewTenantProblems, PageParams, TenantProblems};
 use crate::api::http::paging::{self, PageQuery};
-use crate::api::http::params::{IdPath, Pairs};
-use crate::problem::{Code, Problem};
+use crate::api::http::params::{Pairs, TenantPath};
+use crate::problem::{Code, Problem, Result};
 use crate::to_wire;
 
 /// Create a tenant.
@@ -29,18 +28,16 @@ use crate::to_wire;
 pub(crate) async fn create_tenant(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<(StatusCode, Json<wire::Tenant>), Problem> {
-    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
-    Ok((StatusCode::CREATED, Json(create(&state, &caller, body::object(&text)?).await?)))
+    JsonBody(request): JsonBody<TenantRequest>,
+) -> Result<(StatusCode, Json<wire::Tenant>)> {
+    Ok((StatusCode::CREATED, Json(create(&state, &caller, request).await?)))
 }
 
 pub(crate) async fn create(
     state: &AppState,
     caller: &Caller<Admin>,
     TenantRequest { id, name }: TenantRequest,
-) -> Result<wire::Tenant, Problem> {
+) -> Result<wire::Tenant> {
     let name = label("the name", name.unwrap_or_else(|| id.clone()))?;
     let tenant = Tenant::new(tenant_id(&id)?, name, state.auth.now());
     let audit = state.auth.audit_entry(
@@ -68,12 +65,10 @@ pub(crate) async fn list_tenants(
     State(state): State<AppState>,
     _: Caller<Admin>,
     query: Pairs,
-) -> Result<Json<TenantList>, Problem> {
+) -> Result<Json<TenantList>> {
     Ok(Json(list(&state, query).await?))
 }
-
-/// Returns one page of tenants.
-pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<TenantList, Problem> {
+pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<TenantList> {
     let page = PageQuery::parse(query, &[])?;
     let after = page.cursor.as_deref().map(tenant_id).transpose()?;
     let mut tenants = state.auth.accounts().tenants(after.as_ref(), page.limit + 1).await?;
@@ -90,9 +85,8 @@ pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<TenantList, P
 pub(crate) async fn get_tenant(
     State(state): State<AppState>,
     _: Caller<Admin>,
-    IdPath(id): IdPath,
-) -> Result<Json<wire::Tenant>, Problem> {
-    let id = parse_id(&id)?;
+    TenantPath(id): TenantPath,
+) -> Result<Json<wire::Tenant>> {
     let found = state.auth.accounts().tenant(&id).await?;
     found.map(|tenant| Json(to_wire(tenant))).ok_or_else(|| no_tenant(&id))
 }
@@ -107,13 +101,10 @@ pub(crate) async fn get_tenant(
 pub(crate) async fn change_tenant(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    IdPath(id): IdPath,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<wire::Tenant>, Problem> {
-    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
-    let id = parse_id(&id)?;
-    Ok(Json(change(&state, &caller, &id, body::object(&text)?).await?))
+    TenantPath(id): TenantPath,
+    JsonBody(patch): JsonBody<TenantPatch>,
+) -> Result<Json<wire::Tenant>> {
+    Ok(Json(change(&state, &caller, &id, patch).await?))
 }
 
 pub(crate) async fn change(
@@ -121,7 +112,7 @@ pub(crate) async fn change(
     caller: &Caller<Admin>,
     id: &TenantId,
     patch: TenantPatch,
-) -> Result<wire::Tenant, Problem> {
+) -> Result<wire::Tenant> {
     let change = parse_patch(patch.clone())?;
     let detail = serde_json::to_string(&patch).map_err(Problem::internal)?;
     let audit =
@@ -133,13 +124,7 @@ pub(crate) async fn change(
     Ok(to_wire(tenant))
 }
 
-/// Parses a tenant id; a malformed id gets the same response as an unknown tenant.
-fn parse_id(text: &str) -> Result<TenantId, Problem> {
-    let none = || Problem::new(Code::TenantNotFound, "unknown tenant");
-    TenantId::new(text).map_err(|_| none())
-}
-
-fn parse_patch(patch: TenantPatch) -> Result<TenantChange, Problem> {
+fn parse_patch(patch: TenantPatch) -> Result<TenantChange> {
     let TenantPatch { name, subscription, limits, billing_id } = patch;
     let billing_id = match billing_id {
         Some(Some(id)) => Some(Some(label("the billing id", id)?)),
@@ -147,20 +132,16 @@ fn parse_patch(patch: TenantPatch) -> Result<TenantChange, Problem> {
     };
     Ok(TenantChange {
         name: name.map(|name| label("the name", name)).transpose()?,
-        subscription: subscription.map(|subscription| match subscription {
-            wire::Subscription::Active => Subscription::Active,
-            wire::Subscription::PastDue => Subscription::PastDue,
-            wire::Subscription::Suspended => Subscription::Suspended,
-        }),
+        subscription: subscription.map(to_wire::subscription_from),
         limits: parse_limits(limits)?,
         billing_id,
     })
 }
 
-fn parse_limits(patch: LimitsPatch) -> Result<LimitsChange, Problem> {
+fn parse_limits(patch: LimitsPatch) -> Result<LimitsChange> {
     let within = |name: &str, given: Option<u64>, least: u64, most: u64| match given {
         Some(given) if !(least..=most).contains(&given) => {
-            Err(invalid(format_args!("{name} must be from {least} to {most}")))
+            Err(Problem::invalid(format_args!("{name} must be from {least} to {most}")))
         }
         Some(_) | None => Ok(()),
     };
@@ -190,11 +171,7 @@ fn to_wire(tenant: Tenant) -> wire::Tenant {
     wire::Tenant {
         id: tenant.id.to_string(),
         name: tenant.name,
-        subscription: match tenant.subscription {
-            Subscription::Active => wire::Subscription::Active,
-            Subscription::PastDue => wire::Subscription::PastDue,
-            Subscription::Suspended => wire::Subscription::Suspended,
-        },
+        subscription: to_wire::subscription(tenant.subscription),
         inactive_since: tenant.inactive_since.map(to_wire::instant),
         limits: TenantLimits {
             requests_per_second: tenant.limits.requests_per_s,

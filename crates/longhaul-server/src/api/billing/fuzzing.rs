@@ -3,7 +3,7 @@
 use longhaul::Timestamp;
 use ring::hmac;
 
-use super::{Event, parse_event, signature};
+use super::{StripeEvent, parse_event, signature};
 use crate::api::http::body;
 use crate::fuzzing::{Target, line, text};
 
@@ -55,7 +55,7 @@ pub(crate) const EVENT: Target = (
 /// A parsed event names its customer.
 fn event(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
-    let Ok(event) = body::outer_object::<Event>(text) else { return };
+    let Ok(event) = body::outer_object::<StripeEvent>(text) else { return };
     let (id, customer) = (event.id.clone(), event.data.object.customer.clone());
     if let Some(told) = parse_event(event) {
         assert_eq!((told.id, Some(told.billing_id)), (id, customer));

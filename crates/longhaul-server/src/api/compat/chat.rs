@@ -18,7 +18,7 @@ use crate::api::AppState;
 use crate::api::http::caller::{Inspect, Read, Submit};
 use crate::api::http::load_shedding::Class;
 use crate::api::http::routes::Routes;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 
 pub(crate) use response::show;
 pub(crate) use response::{ChatArtifact, artifacts, chat_result, model};
@@ -43,7 +43,7 @@ pub(crate) fn router(state: &AppState) -> Router<AppState> {
 
 impl AppState {
     /// Returns the chat targets, or the problem that none are configured.
-    pub(crate) fn chat(&self) -> Result<&Chat, Problem> {
+    pub(crate) fn chat(&self) -> Result<&Chat> {
         self.chat.as_ref().ok_or_else(|| {
             let detail = "no chat targets are configured: add one to the server's configuration, \
                           [chat] targets = [{ name = \"laptop\", url = \"http://127.0.0.1:11434\", api = \"ollama\" }]";

@@ -11,6 +11,7 @@ use longhaul_kinds::chat::ChatApi;
 use serde_json::{Value, json};
 
 use crate::api::AppState;
+use crate::api::http::respond::set_header;
 use crate::api::http::routes::Routes;
 use crate::auth;
 use crate::problem::{Code, KeepBody, Problem};
@@ -18,8 +19,6 @@ use crate::problem::{Code, KeepBody, Problem};
 const LONGHAUL_JOB_ID: HeaderName = HeaderName::from_static("longhaul-job-id");
 /// Stops `OpenAI`'s clients from retrying, because a retry would submit another job.
 const X_SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
-
-/// Error format of a compatibility API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorFormat {
     /// Also used by `/jobs` and `/render`.
@@ -52,8 +51,6 @@ impl ErrorFormat {
             }
         }
     }
-
-    /// Responds with an error.
     pub(crate) fn respond(self, status: u16, message: &str, code: Option<&str>) -> Response {
         let body = self.error(status, message, code);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
@@ -98,20 +95,14 @@ pub(crate) async fn convert_problem(
     converted.headers_mut().extend(problem.headers().clone());
     converted
 }
-
-/// Adds the job's id to a response.
 pub(crate) fn with_job_id(mut response: Response, job: JobId) -> Response {
-    if let Ok(id) = HeaderValue::from_str(&job.to_string()) {
-        response.headers_mut().insert(LONGHAUL_JOB_ID, id);
-    }
+    set_header(&mut response, LONGHAUL_JOB_ID, &job.to_string());
     response
 }
 
 /// Header that marks a response as not retryable.
 pub(crate) const NOT_RETRYABLE: (HeaderName, HeaderValue) =
     (X_SHOULD_RETRY, HeaderValue::from_static("false"));
-
-/// Marks a response as not retryable.
 pub(crate) fn not_retryable(mut response: Response) -> Response {
     response.headers_mut().extend([NOT_RETRYABLE]);
     response

@@ -22,7 +22,7 @@ use crate::api::AppState;
 use crate::api::http::caller::{Read, Submit};
 use crate::api::http::load_shedding::Class;
 use crate::api::http::routes::Routes;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use short_link::Links;
 
 pub(crate) use response::show;
@@ -66,7 +66,7 @@ pub(crate) fn router(state: &AppState) -> Router<AppState> {
 
 impl AppState {
     /// Returns the render API, or the problem that it is disabled.
-    fn render(&self) -> Result<&RenderApi, Problem> {
+    fn render(&self) -> Result<&RenderApi> {
         self.render.as_ref().ok_or_else(|| {
             let detail = "rendering is disabled: the configuration has render.enabled = false";
             Problem::new(Code::RenderOff, detail)

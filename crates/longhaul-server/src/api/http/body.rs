@@ -6,6 +6,7 @@ pub(crate) mod fuzzing;
 mod nesting;
 
 use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use futures_util::StreamExt;
@@ -16,7 +17,8 @@ use serde_json::error::Category;
 
 use super::load_shedding::without_permit;
 use super::params::hint;
-use crate::problem::{Code, Problem};
+use crate::api::AppState;
+use crate::problem::{Code, Problem, Result};
 
 /// Largest size of a submission without its input.
 const BESIDES_INPUT_BYTES: usize = 64 * 1024;
@@ -34,12 +36,37 @@ pub(crate) fn submission_bytes_max(limits: &Limits) -> usize {
     limits.input_bytes_max.saturating_add(BESIDES_INPUT_BYTES)
 }
 
+/// Extracts a body that is a JSON object of at most 64 KiB.
+pub(crate) struct JsonBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<AppState> for JsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &AppState) -> Result<Self> {
+        let (parts, body) = request.into_parts();
+        object(&json_text(&parts.headers, body, SMALL_BYTES_MAX).await?).map(Self)
+    }
+}
+
+/// Like [`JsonBody`], for a body that may be missing or null.
+pub(crate) struct OptionalJsonBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Default> FromRequest<AppState> for OptionalJsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &AppState) -> Result<Self> {
+        let (parts, body) = request.into_parts();
+        let bytes = read(&parts.headers, body, SMALL_BYTES_MAX).await?;
+        if bytes.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        let text = json_text(&parts.headers, bytes.into(), SMALL_BYTES_MAX).await?;
+        if text.trim_ascii() == "null" { Ok(Self(T::default())) } else { object(&text).map(Self) }
+    }
+}
+
 /// Reads a JSON text of at most `bytes_max`.
-pub(crate) async fn json_text(
-    headers: &HeaderMap,
-    body: Body,
-    bytes_max: usize,
-) -> Result<String, Problem> {
+pub(crate) async fn json_text(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<String> {
     json_text_within(headers, body, bytes_max, LEVELS_MAX).await
 }
 
@@ -48,7 +75,7 @@ pub(crate) async fn batch_text(
     headers: &HeaderMap,
     body: Body,
     bytes_max: usize,
-) -> Result<String, Problem> {
+) -> Result<String> {
     json_text_within(headers, body, bytes_max, LEVELS_MAX + BATCH_LEVELS).await
 }
 
@@ -57,7 +84,7 @@ async fn json_text_within(
     body: Body,
     bytes_max: usize,
     levels_max: usize,
-) -> Result<String, Problem> {
+) -> Result<String> {
     if !is_json(headers) {
         let detail = "send the body as JSON, with Content-Type: application/json";
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
@@ -65,19 +92,6 @@ async fn json_text_within(
     let text = text(read(headers, body, bytes_max).await?)?;
     reject_deeper(&text, levels_max)?;
     Ok(text)
-}
-
-/// Like [`json_text`], for a body that may be missing or null.
-pub(crate) async fn optional_json_text(
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<Option<String>, Problem> {
-    let bytes = read(headers, body, SMALL_BYTES_MAX).await?;
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    let text = json_text(headers, bytes.into(), SMALL_BYTES_MAX).await?;
-    Ok(Some(text).filter(|text| text.trim_ascii() != "null"))
 }
 
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
@@ -91,15 +105,8 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
 
 /// Reads a body of at most `bytes_max`. Checks the headers first, because reading makes the server send
 /// `100 Continue`.
-pub(crate) async fn read(
-    headers: &HeaderMap,
-    body: Body,
-    bytes_max: usize,
-) -> Result<Bytes, Problem> {
-    if !is_plain(headers) {
-        let detail = "send the body without a Content-Encoding";
-        return Err(Problem::new(Code::UnsupportedMediaType, detail));
-    }
+pub(crate) async fn read(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Bytes> {
+    reject_encoded(headers)?;
     if announced(headers).is_some_and(|bytes| bytes > bytes_max as u64) {
         return Err(too_large(bytes_max));
     }
@@ -111,7 +118,7 @@ pub(crate) async fn read(
 }
 
 /// Reads a body of at most `bytes_max`, or returns the larger body unread.
-pub(crate) async fn small(body: Body, bytes_max: usize) -> Result<Result<Bytes, Body>, Problem> {
+pub(crate) async fn small(body: Body, bytes_max: usize) -> Result<Result<Bytes, Body>> {
     let mut stream = body.into_data_stream();
     let mut begun = Vec::new();
     while let Some(piece) = without_permit(stream.next()).await {
@@ -124,7 +131,7 @@ pub(crate) async fn small(body: Body, bytes_max: usize) -> Result<Result<Bytes, 
     Ok(Ok(begun.into()))
 }
 
-fn ended_early(error: impl std::fmt::Display) -> Problem {
+pub(crate) fn ended_early(error: impl std::fmt::Display) -> Problem {
     Problem::new(Code::BadRequest, format!("the body ended early: {error}"))
 }
 
@@ -133,16 +140,20 @@ fn too_large(bytes_max: usize) -> Problem {
     Problem::new(Code::PayloadTooLarge, detail)
 }
 
-pub(crate) fn is_plain(headers: &HeaderMap) -> bool {
+pub(crate) fn reject_encoded(headers: &HeaderMap) -> Result<()> {
     let mut codings = headers.get_all(CONTENT_ENCODING).iter();
-    codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Ok(());
+    }
+    let detail = "send the body without a Content-Encoding";
+    Err(Problem::new(Code::UnsupportedMediaType, detail))
 }
 
 pub(crate) fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn text(bytes: Bytes) -> Result<String, Problem> {
+fn text(bytes: Bytes) -> Result<String> {
     String::from_utf8(bytes.into()).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         Problem::new(Code::InvalidJson, format!("the body is not UTF-8 at byte {at}"))
@@ -150,18 +161,18 @@ fn text(bytes: Bytes) -> Result<String, Problem> {
 }
 
 /// Parses a JSON object. Invalid JSON is 400; valid JSON of another shape is 422.
-pub(crate) fn object<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+pub(crate) fn object<T: DeserializeOwned>(text: &str) -> Result<T> {
     require_object(text)?;
     reject_duplicate_keys(text)?;
     fields(text)
 }
 
 /// Rejects a JSON text that nests too deep.
-pub(crate) fn reject_deep(text: &str) -> Result<(), Problem> {
+pub(crate) fn reject_deep(text: &str) -> Result<()> {
     reject_deeper(text, LEVELS_MAX)
 }
 
-fn reject_deeper(text: &str, levels_max: usize) -> Result<(), Problem> {
+fn reject_deeper(text: &str, levels_max: usize) -> Result<()> {
     if nesting::exceeds(text, levels_max) {
         let detail = format!("arrays and objects may be nested at most {levels_max} levels deep");
         return Err(Problem::new(Code::JsonTooDeep, detail));
@@ -170,7 +181,7 @@ fn reject_deeper(text: &str, levels_max: usize) -> Result<(), Problem> {
 }
 
 /// Rejects objects, at any depth, with duplicate keys, because parsers disagree on which one counts.
-pub(crate) fn reject_duplicate_keys(text: &str) -> Result<(), Problem> {
+pub(crate) fn reject_duplicate_keys(text: &str) -> Result<()> {
     match duplicate_keys::find(text) {
         Some(key) => {
             let detail = format!("an object in the body has the key {key:?} twice");
@@ -181,12 +192,12 @@ pub(crate) fn reject_duplicate_keys(text: &str) -> Result<(), Problem> {
 }
 
 /// Like [`object`], without the check for duplicate keys, for fields that are parsed one by one later.
-pub(crate) fn outer_object<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+pub(crate) fn outer_object<T: DeserializeOwned>(text: &str) -> Result<T> {
     require_object(text)?;
     fields(text)
 }
 
-fn require_object(text: &str) -> Result<(), Problem> {
+fn require_object(text: &str) -> Result<()> {
     // Serde would also accept an array, with its items as fields.
     if text.trim_ascii_start().starts_with('{') {
         return Ok(());
@@ -194,7 +205,7 @@ fn require_object(text: &str) -> Result<(), Problem> {
     Err(Problem::new(Code::InvalidJson, "the body must be a JSON object"))
 }
 
-fn fields<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+fn fields<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| match error.classify() {
         Category::Data if error.to_string().starts_with("duplicate field") => {
             Problem::new(Code::InvalidJson, error.to_string())

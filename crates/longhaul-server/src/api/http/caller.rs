@@ -13,7 +13,7 @@ use longhaul::{Engine, TenantId};
 
 use crate::api::AppState;
 use crate::auth::{AuditContext, Auth, Principal, credential};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::request_id::RequestId;
 use crate::secret::Secret;
 
@@ -79,12 +79,7 @@ impl<P> Caller<P> {
     }
 
     /// Records an action in the audit log. Called before the action, so that no action goes unrecorded.
-    pub(crate) async fn audit(
-        &self,
-        action: &str,
-        target: &str,
-        detail: String,
-    ) -> Result<(), Problem> {
+    pub(crate) async fn audit(&self, action: &str, target: &str, detail: String) -> Result<()> {
         let entry = self.audit_entry(action, target, detail);
         Ok(self.auth.accounts().record_audit(&[entry]).await?)
     }
@@ -101,7 +96,7 @@ impl<P> Caller<P> {
 
     /// Switches to another tenant. Requires `Admin`, because an administrator could just as well create
     /// an API key for that tenant.
-    pub(crate) async fn impersonate(mut self, tenant: TenantId) -> Result<Self, Problem> {
+    pub(crate) async fn impersonate(mut self, tenant: TenantId) -> Result<Self> {
         check_permission::<Admin>(&self.auth, &self.principal)?;
         let Some(account) = self.auth.tenant(&tenant).await? else {
             let detail = format!("unknown tenant {:?}", tenant.as_str());
@@ -141,7 +136,7 @@ pub(crate) struct Authorization<P = Read> {
 
 impl<P: Permission> Authorization<P> {
     /// Authenticates and authorizes the caller again. Returns the problem that a new request would get.
-    pub(crate) async fn recheck(&self) -> Result<(), Problem> {
+    pub(crate) async fn recheck(&self) -> Result<()> {
         match self.auth.reauthenticate(self.credential.as_ref()).await {
             // A revoked key that a server without required keys ignores in new requests.
             Some(Ok(principal)) if principal.actor != self.actor => {
@@ -154,7 +149,7 @@ impl<P: Permission> Authorization<P> {
     }
 }
 
-fn check_permission<P: Permission>(auth: &Auth, principal: &Principal) -> Result<(), Problem> {
+fn check_permission<P: Permission>(auth: &Auth, principal: &Principal) -> Result<()> {
     if let Some(scope) = P::SCOPES.iter().find(|scope| !principal.scopes.allow(**scope)) {
         let scope = scope.as_str();
         let detail = format!("this operation requires a key or token with scope {scope:?}");
@@ -191,7 +186,7 @@ pub(super) async fn require<P: Permission>(
 impl<P: Permission> FromRequestParts<AppState> for Caller<P> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self> {
         // Inserted by the authentication middleware.
         let Some(principal) = parts.extensions.get::<Principal>().cloned() else {
             return Err(Problem::internal("the route does not authenticate its callers"));

@@ -2,12 +2,12 @@
 
 use axum::http::{HeaderMap, HeaderName};
 
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Parses the request's key: bare, or as a quoted structured-field string (RFC 9651).
-pub(crate) fn key(headers: &HeaderMap, required: bool) -> Result<Option<String>, Problem> {
+pub(crate) fn key(headers: &HeaderMap, required: bool) -> Result<Option<String>> {
     let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = given.next() else {
         return checked(None, required);
@@ -24,7 +24,7 @@ pub(crate) fn key(headers: &HeaderMap, required: bool) -> Result<Option<String>,
 }
 
 /// Validates a key from a header or a batch.
-pub(crate) fn checked(key: Option<String>, required: bool) -> Result<Option<String>, Problem> {
+pub(crate) fn checked(key: Option<String>, required: bool) -> Result<Option<String>> {
     let Some(key) = key else {
         if required {
             let detail = "this server requires an idempotency key for submissions";

@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use longhaul::{Clock, Timestamp};
 
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 
 /// Percentage of the permits that submissions may hold; the rest is reserved for reads and control.
 const SUBMISSION_PERCENT: usize = 80;
@@ -64,13 +64,13 @@ pub(crate) enum Class {
 }
 
 tokio::task_local! {
-    static PERMIT: Permit;
+    static PERMIT: RequestPermit;
 }
 
 /// Permission to process one request, released on drop.
-struct Permit(Arc<Inner>);
+struct RequestPermit(Arc<Inner>);
 
-impl Drop for Permit {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
@@ -89,14 +89,14 @@ impl LoadShedder {
         self.0.in_flight.load(Ordering::Relaxed)
     }
 
-    fn acquire(&self, class: Class) -> Result<Permit, Problem> {
+    fn acquire(&self, class: Class) -> Result<RequestPermit> {
         let Inner { permits, in_flight, .. } = &*self.0;
         let limit = match class {
             Class::Vital => usize::MAX,
             Class::Normal => *permits,
             Class::Submission => (permits * SUBMISSION_PERCENT / 100).max(1),
         };
-        let permit = Permit(Arc::clone(&self.0));
+        let permit = RequestPermit(Arc::clone(&self.0));
         if in_flight.fetch_add(1, Ordering::Relaxed) >= limit {
             metrics::counter!("longhaul_requests_shed_total", "reason" => "places").increment(1);
             return Err(overloaded("too many concurrent requests", 1));
@@ -186,7 +186,7 @@ pub(crate) async fn without_permit<T>(wait: impl Future<Output = T>) -> T {
             }
         }
     }
-    let inner = PERMIT.try_with(|Permit(inner)| Arc::clone(inner)).ok();
+    let inner = PERMIT.try_with(|RequestPermit(inner)| Arc::clone(inner)).ok();
     if let Some(inner) = &inner {
         inner.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
@@ -204,14 +204,14 @@ mod tests {
         LoadShedder::new(permits, Clock::manual(Timestamp::from_millis(0)))
     }
 
-    fn is_shed(result: Result<Permit, Problem>) -> bool {
+    fn is_shed(result: Result<RequestPermit>) -> bool {
         result.is_err_and(|problem| problem.code() == Code::Overloaded)
     }
 
     #[test]
     fn submissions_leave_permits_for_reads_and_vital_requests_are_never_shed() {
         let shedder = load_shedder(10);
-        let mut permits: Vec<Permit> =
+        let mut permits: Vec<RequestPermit> =
             (0..8).map(|_| shedder.acquire(Class::Submission).ok().unwrap()).collect();
         assert!(is_shed(shedder.acquire(Class::Submission)));
         permits.extend((0..2).map(|_| shedder.acquire(Class::Normal).ok().unwrap()));

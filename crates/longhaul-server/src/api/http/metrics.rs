@@ -18,7 +18,7 @@ use super::load_shedding::Class;
 use super::openapi::ReadProblems;
 use super::routes::Routes;
 use crate::api::AppState;
-use crate::problem::Problem;
+use crate::problem::{Problem, Result};
 
 /// Histogram buckets in seconds: from a cached read to a request that waits for a minute.
 const BUCKETS_S: [f64; 12] =
@@ -71,12 +71,12 @@ pub(crate) fn router() -> Routes {
     get, path = "/metrics", operation_id = "getMetrics", tag = "operations",
     responses((status = 200, description = "Metrics in the Prometheus text format.", body = String, content_type = "text/plain"), ReadProblems),
 )]
-async fn show_to_admin(_: Caller<Admin>, state: State<AppState>) -> Result<Response, Problem> {
+async fn show_to_admin(_: Caller<Admin>, state: State<AppState>) -> Result<Response> {
     show(state).await
 }
 
 /// Like [`show_to_admin`], without authentication.
-pub(crate) async fn show(State(state): State<AppState>) -> Result<Response, Problem> {
+pub(crate) async fn show(State(state): State<AppState>) -> Result<Response> {
     let mut text = state.metrics.0.render();
     // Not gauges of the recorder, because those would keep the last value of a deleted queue.
     let running = state.engine.running();
@@ -95,19 +95,19 @@ fn write_gauges(
     in_flight: usize,
     queues: &[QueueState],
 ) -> std::fmt::Result {
-    writeln!(text, "# HELP longhaul_requests_in_flight Requests being processed.")?;
-    writeln!(text, "# TYPE longhaul_requests_in_flight gauge")?;
+    let heading = |text: &mut String, name: &str, help: &str| {
+        writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge")
+    };
+    heading(text, "longhaul_requests_in_flight", "Requests being processed.")?;
     writeln!(text, "longhaul_requests_in_flight {in_flight}")?;
-    writeln!(text, "# HELP longhaul_jobs_running Jobs running in this process.")?;
-    writeln!(text, "# TYPE longhaul_jobs_running gauge\nlonghaul_jobs_running {running}")?;
-    writeln!(text, "# HELP longhaul_queue_jobs Unfinished jobs of a queue.")?;
-    writeln!(text, "# TYPE longhaul_queue_jobs gauge")?;
+    heading(text, "longhaul_jobs_running", "Jobs running in this process.")?;
+    writeln!(text, "longhaul_jobs_running {running}")?;
+    heading(text, "longhaul_queue_jobs", "Unfinished jobs of a queue.")?;
     for QueueState { name, pending, running, .. } in queues {
         writeln!(text, "longhaul_queue_jobs{{queue=\"{name}\",status=\"pending\"}} {pending}")?;
         writeln!(text, "longhaul_queue_jobs{{queue=\"{name}\",status=\"running\"}} {running}")?;
     }
-    writeln!(text, "# HELP longhaul_queue_paused 1 if the queue is paused.")?;
-    writeln!(text, "# TYPE longhaul_queue_paused gauge")?;
+    heading(text, "longhaul_queue_paused", "1 if the queue is paused.")?;
     for QueueState { name, paused, .. } in queues {
         writeln!(text, "longhaul_queue_paused{{queue=\"{name}\"}} {}", u8::from(*paused))?;
     }

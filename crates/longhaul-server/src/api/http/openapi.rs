@@ -16,9 +16,9 @@ use utoipa::openapi::security::{
 use utoipa::openapi::{PathItem, RefOr, ServerBuilder};
 use utoipa::{IntoResponses, OpenApi};
 
-pub(crate) use params::{ListParams, PageParams, PathOfJob, SubmitHeaders, UsageParams};
+pub(crate) use params::{JobListParams, PageParams, PathOfJob, SubmitHeaders, UsageParams};
 pub(crate) use responses::{
-    Accepted, AdminProblems, ArtifactProblems, BatchProblems, BillingProblems, BulkProblems,
+    AcceptedJob, AdminProblems, ArtifactProblems, BatchProblems, BillingProblems, BulkProblems,
     ChangeProblems, CurrentJob, DeliveryProblems, EndpointProblems, EventStream, ForkProblems,
     JobListProblems, JobProblems, JobQueryProblems, JobUnchanged, KeyProblems, ListProblems,
     NewEndpointProblems, NewKeyProblems, NewTenantProblems, QueueProblems, ReadProblems,

@@ -1,7 +1,7 @@
 //! Paging of lists.
 
 use crate::api::http::params::{Pairs, bad, twice, unknown, whole};
-use crate::problem::Problem;
+use crate::problem::Result;
 
 const LIMIT_DEFAULT: usize = 100;
 pub(crate) const LIMIT_MAX: usize = 1_000;
@@ -15,7 +15,7 @@ pub(crate) struct PageQuery {
 
 impl PageQuery {
     /// Parses `limit`, `cursor` and the named filters, each at most once.
-    pub(crate) fn parse(query: Pairs, filters: &[&'static str]) -> Result<Self, Problem> {
+    pub(crate) fn parse(query: Pairs, filters: &[&'static str]) -> Result<Self> {
         let mut known = vec![("limit", None), ("cursor", None)];
         known.extend(filters.iter().map(|name| (*name, None)));
         for (name, value) in query.0 {

@@ -4,11 +4,14 @@ use std::convert::Infallible;
 
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName};
 use longhaul::job::Name;
 use longhaul::store::StoreError;
-use longhaul::{JobId, Timestamp};
+use longhaul::{JobId, TenantId, Timestamp};
+use longhaul_client::wire::Instant;
+use percent_encoding::percent_decode_str;
 
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 
 /// A job id in the path. A malformed id gets the same response as an unknown job.
 #[derive(Debug, Clone, Copy)]
@@ -17,9 +20,37 @@ pub(crate) struct JobPath(pub(crate) JobId);
 impl<S: Send + Sync> FromRequestParts<S> for JobPath {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
         let id = Path::<String>::from_request_parts(parts, state).await.ok();
         id.and_then(|Path(text)| text.parse().ok()).map(Self).ok_or(StoreError::NotFound.into())
+    }
+}
+
+/// A job id and the name of an artifact in the path. A malformed one gets the same response as an unknown job.
+#[derive(Debug)]
+pub(crate) struct ArtifactPath(pub(crate) JobId, pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for ArtifactPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await.ok();
+        path.and_then(|Path((id, name))| Some(Self(id.parse().ok()?, name)))
+            .ok_or(StoreError::NotFound.into())
+    }
+}
+
+/// A tenant id in the path. A malformed id gets the same response as an unknown tenant.
+#[derive(Debug)]
+pub(crate) struct TenantPath(pub(crate) TenantId);
+
+impl<S: Send + Sync> FromRequestParts<S> for TenantPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        let path = Path::<String>::from_request_parts(parts, state).await.ok();
+        let id = path.and_then(|Path(text)| TenantId::new(text).ok());
+        id.map(Self).ok_or_else(|| Problem::new(Code::TenantNotFound, "unknown tenant"))
     }
 }
 
@@ -43,7 +74,7 @@ pub(crate) struct NamePath(pub(crate) Name);
 impl<S: Send + Sync> FromRequestParts<S> for NamePath {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
         let Path(text) = Path::<String>::from_request_parts(parts, state).await.map_err(bad)?;
         Name::new(text).map(Self).map_err(bad)
     }
@@ -56,9 +87,11 @@ pub(crate) struct Pairs(pub(crate) Vec<(String, String)>);
 impl<S: Send + Sync> FromRequestParts<S> for Pairs {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        // Checked here, because parsing replaces invalid UTF-8 and so would look up a value that the
+        // client did not send.
         let query = parts.uri.query().unwrap_or_default();
-        if std::str::from_utf8(&percent_decoded(query)).is_err() {
+        if percent_decode_str(query).decode_utf8().is_err() {
             return Err(bad("the query is not UTF-8"));
         }
         let Query(pairs) = Query::from_request_parts(parts, state).await.map_err(bad)?;
@@ -66,29 +99,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Pairs {
     }
 }
 
-/// Decodes a query string to bytes. Parsing it as pairs would replace invalid UTF-8, and so look up a value
-/// that the client did not send.
-pub(crate) fn percent_decoded(query: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(query.len());
-    let mut rest = query.as_bytes();
-    while let [first, behind @ ..] = rest {
-        let escaped = behind.first_chunk::<2>().filter(|_| *first == b'%');
-        let escaped = escaped.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let escaped = escaped.and_then(|digits| std::str::from_utf8(digits).ok());
-        if let Some(byte) = escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            bytes.push(byte);
-            rest = behind.get(2..).unwrap_or_default();
-        } else {
-            bytes.push(*first);
-            rest = behind;
-        }
-    }
-    bytes
-}
-
 impl Pairs {
     /// Returns the only allowed parameter, which may be given once.
-    pub(crate) fn only(self, known: &str) -> Result<Option<String>, Problem> {
+    pub(crate) fn only(self, known: &str) -> Result<Option<String>> {
         let mut found = None;
         for (name, value) in self.0 {
             if name != known {
@@ -103,7 +116,7 @@ impl Pairs {
 }
 
 /// Stores a parameter that may be given once.
-pub(crate) fn once<T>(slot: &mut Option<T>, name: &str, value: T) -> Result<(), Problem> {
+pub(crate) fn once<T>(slot: &mut Option<T>, name: &str, value: T) -> Result<()> {
     match slot.replace(value) {
         Some(_) => Err(twice(name)),
         None => Ok(()),
@@ -140,14 +153,28 @@ pub(crate) fn hint(word: &str, known: &[&str]) -> String {
     format!("{guess} Known: {}", known.join(", "))
 }
 
-pub(crate) fn instant(name: &str, text: &str) -> Result<Timestamp, Problem> {
+pub(crate) fn instant(name: &str, text: &str) -> Result<Timestamp> {
     // An unencoded plus arrives as a space.
     Timestamp::parse(&text.replace(' ', "+"))
         .ok_or_else(|| bad(format_args!("{name} {text:?} is not an RFC 3339 instant")))
 }
+pub(crate) fn body_instant(name: &str, at: Option<&Instant>) -> Result<Option<Timestamp>> {
+    let parse = |at: &Instant| {
+        let reason =
+            || Problem::invalid(format_args!("{name} {:?} is not an RFC 3339 instant", at.0));
+        Timestamp::parse(at.as_str()).ok_or_else(reason)
+    };
+    at.map(parse).transpose()
+}
+
+/// Returns the items of a header that is a comma-separated list.
+pub(crate) fn items(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|text| text.split(',')).map(str::trim)
+}
 
 /// Parses whole seconds.
-pub(crate) fn seconds(name: &str, text: &str) -> Result<std::time::Duration, Problem> {
+pub(crate) fn seconds(name: &str, text: &str) -> Result<std::time::Duration> {
     // The OpenAPI document declares int64.
     let seconds = whole(text).filter(|seconds| i64::try_from(*seconds).is_ok());
     seconds

@@ -5,8 +5,8 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 
-use crate::api::http::params::{Pairs, bad, whole};
-use crate::problem::Problem;
+use crate::api::http::params::{Pairs, bad, items, whole};
+use crate::problem::Result;
 
 /// Lists the preferences that were honoured.
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
@@ -27,7 +27,7 @@ pub(crate) fn preference(
     headers: &HeaderMap,
     query: Pairs,
     wait_max: Duration,
-) -> Result<Preference, Problem> {
+) -> Result<Preference> {
     let sync = match query.only("mode")?.as_deref() {
         Some("sync") => true,
         Some("async") | None => false,
@@ -39,7 +39,7 @@ pub(crate) fn preference(
 impl Preference {
     /// Parses the headers; `sync` is the default without a preference.
     pub(crate) fn of(headers: &HeaderMap, sync: bool, wait_max: Duration) -> Self {
-        let (wait, respond_async) = (requested_wait(headers), tokens(headers).any(is_async));
+        let (wait, respond_async) = (requested_wait(headers), items(headers, PREFER).any(is_async));
         let wait = wait.map(|wait| wait.min(wait_max));
         let mut applied = Vec::new();
         if respond_async {
@@ -58,8 +58,6 @@ impl Preference {
     pub(crate) fn to_header(&self) -> Option<HeaderValue> {
         self.applied.as_deref().and_then(|text| HeaderValue::from_str(text).ok())
     }
-
-    /// Adds `Preference-Applied` to a response.
     pub(crate) fn applied_to(&self, mut response: Response) -> Response {
         if let Some(value) = self.to_header() {
             response.headers_mut().insert(PREFERENCE_APPLIED, value);
@@ -68,18 +66,13 @@ impl Preference {
     }
 }
 
-fn tokens(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    let values = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(str::trim)
-}
-
 fn is_async(token: &str) -> bool {
     token.eq_ignore_ascii_case("respond-async")
 }
 
 /// Returns the first `wait`.
 fn requested_wait(headers: &HeaderMap) -> Option<Duration> {
-    let mut named = tokens(headers).filter_map(|token| token.split_once('='));
+    let mut named = items(headers, PREFER).filter_map(|token| token.split_once('='));
     let (_, value) = named.find(|(name, _)| name.trim_end().eq_ignore_ascii_case("wait"))?;
     let seconds = u32::try_from(whole(value.trim().trim_matches('"'))?).ok()?;
     Some(Duration::from_secs(seconds.into()))

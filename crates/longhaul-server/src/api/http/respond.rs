@@ -3,20 +3,39 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::http::header::{CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER};
-use axum::http::{HeaderValue, StatusCode};
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use longhaul::job;
 use longhaul_client::wire;
+
+/// Disables nginx's response buffering.
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Responds to a submission or change: 202 while the job is unfinished, 200 once it has finished.
 pub(crate) fn accepted(job: &wire::Job) -> Response {
     let status = if job.status.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED };
     let mut response = (status, job_response(job)).into_response();
-    if let Ok(location) = HeaderValue::from_str(&job.status_url) {
-        response.headers_mut().insert(LOCATION, location);
-    }
+    set_header(&mut response, LOCATION, &job.status_url);
     response
+}
+
+/// Sets a header whose value is ASCII without control characters; any other value is left out.
+pub(crate) fn set_header(response: &mut Response, name: HeaderName, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+/// Responds with a stream that nothing on its way may cache or buffer.
+pub(crate) fn stream(content_type: &'static str, body: Body) -> Response {
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static(content_type)),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (X_ACCEL_BUFFERING, HeaderValue::from_static("no")),
+    ];
+    (headers, body).into_response()
 }
 
 /// Responds with a job, its `ETag`, and `Retry-After` while it is unfinished.

@@ -31,6 +31,13 @@ enum Methods {
     Undocumented(String, MethodRouter<AppState>),
 }
 
+fn require_on_routes<P: Permission>(
+    methods: MethodRouter<AppState>,
+    auth: &Auth,
+) -> MethodRouter<AppState> {
+    methods.route_layer(from_fn_with_state(auth.clone(), require::<P>))
+}
+
 impl Routes {
     pub(crate) fn new() -> Self {
         Self::default()
@@ -42,10 +49,7 @@ impl Routes {
         class: Class,
         route: UtoipaMethodRouter<AppState>,
     ) -> Self {
-        let require = |methods: MethodRouter<AppState>, auth: &Auth| {
-            methods.route_layer(from_fn_with_state(auth.clone(), require::<P>))
-        };
-        self.add(class, Some(P::NAME), require, Methods::Documented(route))
+        self.add(class, Some(P::NAME), require_on_routes::<P>, Methods::Documented(route))
     }
 
     /// Adds a route of the documented API that needs no authentication.
@@ -60,10 +64,8 @@ impl Routes {
         path: &str,
         methods: MethodRouter<AppState>,
     ) -> Self {
-        let require = |methods: MethodRouter<AppState>, auth: &Auth| {
-            methods.route_layer(from_fn_with_state(auth.clone(), require::<P>))
-        };
-        self.add(class, Some(P::NAME), require, Methods::Undocumented(path.to_owned(), methods))
+        let methods = Methods::Undocumented(path.to_owned(), methods);
+        self.add(class, Some(P::NAME), require_on_routes::<P>, methods)
     }
 
     /// Adds a route outside of the documented API that takes every method.

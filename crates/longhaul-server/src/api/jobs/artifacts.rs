@@ -4,8 +4,6 @@ use std::ops::Range;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::Path;
-use axum::extract::rejection::PathRejection;
 use axum::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
     CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, IF_RANGE, RANGE,
@@ -15,16 +13,16 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use longhaul::blob::BlobError;
-use longhaul::store::StoreError;
 use longhaul::{ArtifactError, Engine, JobId, StoredArtifact};
 use longhaul_client::wire::Receipt;
 
 use crate::api::http::caller::Caller;
 use crate::api::http::openapi::{ArtifactProblems, PathOfJob, ReceiptProblems};
-use crate::api::http::params::{JobPath, whole};
+use crate::api::http::params::{ArtifactPath, JobPath, items, whole};
+use crate::api::http::respond::set_header;
 use crate::encoding;
 use crate::jobs::query;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::security_headers::SANDBOX;
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
@@ -49,14 +47,11 @@ const BYTES: HeaderValue = HeaderValue::from_static("bytes");
         ArtifactProblems,
     ),
 )]
-pub(crate) async fn get_artifact(
+pub(super) async fn get_artifact(
     caller: Caller,
-    path: Result<Path<(String, String)>, PathRejection>,
+    ArtifactPath(id, name): ArtifactPath,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
-    // A malformed id or name gets the same response as an unknown job.
-    let path = path.ok().and_then(|Path((id, name))| Some((id.parse::<JobId>().ok()?, name)));
-    let (id, name) = path.ok_or(Problem::from(StoreError::NotFound))?;
+) -> Result<Response> {
     serve_artifact(&caller.engine, id, &name, &headers).await
 }
 
@@ -66,12 +61,12 @@ pub(crate) async fn serve_artifact(
     id: JobId,
     name: &str,
     headers: &HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let artifact = engine.artifact(id, name).await?;
     let etag = format!("\"{}\"", encoding::hex(&artifact.digest()));
-    if is_named(headers, &IF_NONE_MATCH, &etag) {
+    if is_known(headers, &etag) {
         let mut response = StatusCode::NOT_MODIFIED.into_response();
-        insert(&mut response, ETAG, &etag);
+        set_header(&mut response, ETAG, &etag);
         return Ok(response);
     }
     let range_applies =
@@ -90,7 +85,7 @@ pub(crate) async fn serve_artifact(
     if let Some(range) = &range {
         *response.status_mut() = StatusCode::PARTIAL_CONTENT;
         let (first, last, size) = (range.start, range.end - 1, artifact.size());
-        insert(&mut response, CONTENT_RANGE, &format!("bytes {first}-{last}/{size}"));
+        set_header(&mut response, CONTENT_RANGE, &format!("bytes {first}-{last}/{size}"));
     }
     describe(&mut response, &artifact, name, &etag);
     Ok(response)
@@ -105,24 +100,17 @@ fn describe(response: &mut Response, artifact: &StoredArtifact, name: &str, etag
     let octets = HeaderValue::from_static("application/octet-stream");
     let content_type = HeaderValue::from_str(artifact.content_type()).unwrap_or(octets);
     headers.insert(CONTENT_TYPE, content_type);
-    insert(response, ETAG, etag);
+    set_header(response, ETAG, etag);
     let digest = STANDARD.encode(artifact.digest());
-    insert(response, REPR_DIGEST, &format!("sha-256=:{digest}:"));
+    set_header(response, REPR_DIGEST, &format!("sha-256=:{digest}:"));
     let file = format!("attachment; filename*=UTF-8''{}", encoding::path_segment(name));
-    insert(response, CONTENT_DISPOSITION, &file);
+    set_header(response, CONTENT_DISPOSITION, &file);
 }
 
-fn insert(response: &mut Response, name: HeaderName, value: &str) {
-    // ASCII without control characters: always valid.
-    if let Ok(value) = HeaderValue::from_str(value) {
-        response.headers_mut().insert(name, value);
-    }
-}
-
-fn is_named(headers: &HeaderMap, name: &HeaderName, etag: &str) -> bool {
-    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    let mut tags = values.flat_map(|text| text.split(',')).map(str::trim);
-    tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+/// Returns whether `If-None-Match` names an entity tag, compared weakly.
+pub(crate) fn is_known(headers: &HeaderMap, etag: &str) -> bool {
+    items(headers, IF_NONE_MATCH)
+        .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }
 
 /// A parsed `Range` header.
@@ -156,10 +144,7 @@ pub(super) fn range(text: &str, size: u64) -> RangeRequest {
 fn outside(size: u64) -> Problem {
     let detail = format!("the artifact has {size} bytes");
     let problem = Problem::new(Code::RangeNotSatisfiable, detail);
-    match HeaderValue::from_str(&format!("bytes */{size}")) {
-        Ok(whole) => problem.header(CONTENT_RANGE, whole),
-        Err(_) => problem,
-    }
+    problem.text_header(CONTENT_RANGE, &format!("bytes */{size}"))
 }
 
 impl From<ArtifactError> for Problem {
@@ -189,10 +174,7 @@ impl From<ArtifactError> for Problem {
     params(PathOfJob),
     responses((status = 200, description = "The receipt.", body = Receipt), ReceiptProblems),
 )]
-pub(super) async fn get_receipt(
-    caller: Caller,
-    JobPath(id): JobPath,
-) -> Result<Json<Receipt>, Problem> {
+pub(super) async fn get_receipt(caller: Caller, JobPath(id): JobPath) -> Result<Json<Receipt>> {
     Ok(Json(query::receipt(&caller, id).await?))
 }
 

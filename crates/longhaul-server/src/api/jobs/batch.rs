@@ -15,7 +15,7 @@ use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::idempotency::{self, IDEMPOTENCY_KEY};
 use crate::api::http::openapi::BatchProblems;
 use crate::jobs::submit::{submission, take_webhook};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::request_id::RequestId;
 
 /// A [`BatchRequest`] with unparsed jobs, so that an invalid job is rejected alone.
@@ -43,7 +43,7 @@ pub(super) async fn submit_batch(
     caller: Caller<Submit>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<BatchResponse>, Problem> {
+) -> Result<Json<BatchResponse>> {
     if headers.contains_key(IDEMPOTENCY_KEY) {
         let detail = "a batch has no common key: give each job its own idempotencyKey";
         return Err(Problem::new(Code::IdempotencyKeyInvalid, detail));
@@ -69,16 +69,13 @@ async fn parse(
     engine: &Engine,
     job: &RawValue,
     key_required: bool,
-) -> Result<Submission, Problem> {
+) -> Result<Submission> {
     let (key, mut request) = body::object::<BatchJob>(job.get())?.into_parts();
     let webhook = take_webhook(state, engine, &mut request).await?;
     submission(engine, request, webhook, idempotency::checked(key, key_required)?)
 }
 
-async fn submit_all(
-    engine: &Engine,
-    parsed: Vec<Result<Submission, Problem>>,
-) -> Vec<Result<wire::Job, Problem>> {
+async fn submit_all(engine: &Engine, parsed: Vec<Result<Submission>>) -> Vec<Result<wire::Job>> {
     let (mut submissions, mut problems) = (Vec::new(), Vec::new());
     for submission in parsed {
         match submission {
@@ -101,7 +98,7 @@ async fn submit_all(
     results.collect()
 }
 
-fn to_wire(result: Result<wire::Job, Problem>, request_id: &RequestId) -> BatchAnswer {
+fn to_wire(result: Result<wire::Job>, request_id: &RequestId) -> BatchAnswer {
     match result {
         Ok(job) => BatchAnswer::Job(Box::new(job)),
         Err(problem) => BatchAnswer::Problem(Box::new(problem.to_wire(request_id.as_str()))),

@@ -1,16 +1,14 @@
 //! Changing all jobs that match a filter.
 
 use axum::Json;
-use axum::body::Body;
-use axum::http::HeaderMap;
 use longhaul::BulkCommand;
 use longhaul_client::wire::{BulkRequest, BulkResult};
 
-use crate::api::http::body;
+use crate::api::http::body::JsonBody;
 use crate::api::http::caller::{Caller, Control, Submit};
 use crate::api::http::openapi::BulkProblems;
 use crate::jobs::control;
-use crate::problem::Problem;
+use crate::problem::Result;
 
 /// Cancel all matching unfinished jobs.
 #[utoipa::path(
@@ -20,10 +18,9 @@ use crate::problem::Problem;
 )]
 pub(super) async fn cancel_jobs(
     caller: Caller<Control>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<BulkResult>, Problem> {
-    bulk(&caller, &headers, body, BulkCommand::Cancel).await
+    JsonBody(request): JsonBody<BulkRequest>,
+) -> Result<Json<BulkResult>> {
+    bulk(&caller, request, BulkCommand::Cancel).await
 }
 
 /// Resume all matching failed or cancelled jobs.
@@ -34,10 +31,9 @@ pub(super) async fn cancel_jobs(
 )]
 pub(super) async fn resume_jobs(
     caller: Caller<Submit>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<BulkResult>, Problem> {
-    bulk(&caller, &headers, body, BulkCommand::Resume).await
+    JsonBody(request): JsonBody<BulkRequest>,
+) -> Result<Json<BulkResult>> {
+    bulk(&caller, request, BulkCommand::Resume).await
 }
 
 /// Delete all matching finished jobs.
@@ -48,20 +44,15 @@ pub(super) async fn resume_jobs(
 )]
 pub(super) async fn purge_jobs(
     caller: Caller<Control>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<BulkResult>, Problem> {
-    bulk(&caller, &headers, body, BulkCommand::Purge).await
+    JsonBody(request): JsonBody<BulkRequest>,
+) -> Result<Json<BulkResult>> {
+    bulk(&caller, request, BulkCommand::Purge).await
 }
 
 async fn bulk<P>(
     caller: &Caller<P>,
-    headers: &HeaderMap,
-    body: Body,
+    BulkRequest { filter }: BulkRequest,
     command: BulkCommand,
-) -> Result<Json<BulkResult>, Problem> {
-    let text = body::json_text(headers, body, body::SMALL_BYTES_MAX).await?;
-    let BulkRequest { filter } = body::object(&text)?;
-    let count = control::bulk(caller, filter, command).await?;
-    Ok(Json(BulkResult { count }))
+) -> Result<Json<BulkResult>> {
+    Ok(Json(BulkResult { count: control::bulk(caller, filter, command).await? }))
 }

@@ -1,17 +1,17 @@
 //! Changing one job: cancel, resume, fork and purge.
 
-use axum::body::Body;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
+use longhaul::Job;
 use longhaul_client::wire::ForkRequest;
 
-use crate::api::http::body;
+use crate::api::http::body::OptionalJsonBody;
 use crate::api::http::caller::{Caller, Control, Submit};
-use crate::api::http::openapi::{Accepted, ChangeProblems, ForkProblems, PathOfJob};
+use crate::api::http::openapi::{AcceptedJob, ChangeProblems, ForkProblems, PathOfJob};
 use crate::api::http::params::JobPath;
 use crate::api::http::respond;
 use crate::jobs::control;
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 
 /// Cancel a job.
@@ -24,14 +24,11 @@ use crate::to_wire;
     operation_id = "cancelJob",
     tag = "jobs",
     params(PathOfJob),
-    responses(Accepted, ChangeProblems)
+    responses(AcceptedJob, ChangeProblems)
 )]
-pub(crate) async fn cancel_job(
-    caller: Caller<Control>,
-    JobPath(id): JobPath,
-) -> Result<Response, Problem> {
+pub(crate) async fn cancel_job(caller: Caller<Control>, JobPath(id): JobPath) -> Result<Response> {
     let job = control::cancel(&caller, id).await?;
-    Ok(respond::accepted(&to_wire::job_without_result(&caller.engine, &job)))
+    Ok(changed(&caller, &job))
 }
 
 /// Resume a failed or cancelled job.
@@ -44,14 +41,11 @@ pub(crate) async fn cancel_job(
     operation_id = "resumeJob",
     tag = "jobs",
     params(PathOfJob),
-    responses(Accepted, ChangeProblems)
+    responses(AcceptedJob, ChangeProblems)
 )]
-pub(crate) async fn resume_job(
-    caller: Caller<Submit>,
-    JobPath(id): JobPath,
-) -> Result<Response, Problem> {
+pub(crate) async fn resume_job(caller: Caller<Submit>, JobPath(id): JobPath) -> Result<Response> {
     let job = control::resume(&caller, id).await?;
-    Ok(respond::accepted(&to_wire::job_without_result(&caller.engine, &job)))
+    Ok(changed(&caller, &job))
 }
 
 /// Fork a job.
@@ -61,20 +55,19 @@ pub(crate) async fn resume_job(
     post, path = "/v1/jobs/{id}/fork", operation_id = "forkJob", tag = "jobs",
     params(PathOfJob),
     request_body = Option<ForkRequest>,
-    responses(Accepted, ForkProblems),
+    responses(AcceptedJob, ForkProblems),
 )]
 pub(crate) async fn fork_job(
     caller: Caller<Submit>,
     JobPath(id): JobPath,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Problem> {
-    let ForkRequest { from_step } = match body::optional_json_text(&headers, body).await? {
-        Some(text) => body::object(&text)?,
-        None => ForkRequest::default(),
-    };
+    OptionalJsonBody(ForkRequest { from_step }): OptionalJsonBody<ForkRequest>,
+) -> Result<Response> {
     let job = control::fork(&caller, id, from_step.as_deref()).await?;
-    Ok(respond::accepted(&to_wire::job_without_result(&caller.engine, &job)))
+    Ok(changed(&caller, &job))
+}
+
+fn changed<P>(caller: &Caller<P>, job: &Job) -> Response {
+    respond::accepted(&to_wire::job_without_result(&caller.engine, job))
 }
 
 /// Delete a finished job and everything that belongs to it.
@@ -85,10 +78,7 @@ pub(crate) async fn fork_job(
     params(PathOfJob),
     responses((status = 204, description = "Deleted."), ChangeProblems),
 )]
-pub(crate) async fn purge_job(
-    caller: Caller<Control>,
-    JobPath(id): JobPath,
-) -> Result<StatusCode, Problem> {
+pub(crate) async fn purge_job(caller: Caller<Control>, JobPath(id): JobPath) -> Result<StatusCode> {
     control::purge(&caller, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use longhaul::job::Record;
@@ -20,12 +19,11 @@ use crate::api::AppState;
 use crate::api::http::caller::{Authorization, Caller};
 use crate::api::http::openapi::{EventStream, JobQueryProblems, PathOfJob};
 use crate::api::http::params::{JobPath, bad};
-use crate::problem::Problem;
+use crate::api::http::respond;
+use crate::problem::Result;
 use crate::to_wire;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Disables nginx's response buffering.
-pub(crate) const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const KEEP_ALIVE: &str = ": keep-alive\n\n";
 /// Interval of authorization checks. They hit the cache of keys and tenants, so that each costs a hash and two
 /// lookups.
@@ -50,7 +48,7 @@ pub(super) async fn watch_job(
     caller: Caller,
     JobPath(id): JobPath,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let authorization = caller.authorization(&headers);
     watch(state, caller, id, &headers, authorization).await
 }
@@ -62,7 +60,7 @@ pub(crate) async fn watch(
     id: JobId,
     headers: &HeaderMap,
     authorization: Authorization,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let last_seen = last_seen(headers)?;
     let now = caller.engine.job(id).await?.job;
     if now.status.is_terminal() && last_seen.is_some_and(|seen| seen >= now.version) {
@@ -77,15 +75,10 @@ pub(crate) async fn watch(
     let (engine, first) = (caller.engine, Some(retry));
     let events = Events { engine, state, watcher, authorization, first, checked_at, sent_at };
     let body = Body::from_stream(stream::unfold(events, Events::next));
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        (X_ACCEL_BUFFERING, HeaderValue::from_static("no")),
-    ];
-    Ok((headers, body).into_response())
+    Ok(respond::stream("text/event-stream", body))
 }
 
-fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+fn last_seen(headers: &HeaderMap) -> Result<Option<u64>> {
     let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     let version = value.to_str().ok().and_then(|text| text.trim().parse().ok());
     version.map(Some).ok_or_else(|| bad("Last-Event-ID must be the id of an event of this job"))

@@ -10,7 +10,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use super::artifacts::{RangeRequest, range};
 use crate::api::http::fuzzing::pairs;
 use crate::api::http::idempotency::{self, IDEMPOTENCY_KEY as KEY_NAME};
-use crate::api::http::multipart::Parts;
+use crate::api::http::multipart::MultipartBody;
 use crate::api::http::params::Pairs;
 use crate::api::http::prefer::{PREFER as PREFER_NAME, Preference, preference};
 use crate::fuzzing::{Target, line, text};
@@ -109,16 +109,16 @@ fn list(bytes: &[u8]) {
 }
 
 /// Kind, payload name and payload of a multipart body, or the problem.
-type Read = Result<(String, Option<(Option<String>, Vec<u8>)>), Code>;
+type MultipartResult = Result<(String, Option<(Option<String>, Vec<u8>)>), Code>;
 
 /// Reads a body that comes in pieces of this size. None: it has no type.
-fn read(content_type: &[u8], body: &[u8], size: usize) -> Option<Read> {
+fn read(content_type: &[u8], body: &[u8], size: usize) -> Option<MultipartResult> {
     let headers = header(CONTENT_TYPE, content_type)?;
     let pieces: Vec<_> = body.chunks(size.max(1)).map(Bytes::copy_from_slice).collect();
     let body = Body::from_stream(stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>)));
     async {
         let whole = PayloadHeaders::parse(&headers, &body).map_err(|problem| problem.code())?;
-        let mut parts = Parts::of(&headers, body).map_err(|problem| problem.code())?;
+        let mut parts = MultipartBody::of(&headers, body).map_err(|problem| problem.code())?;
         let job = parts.job(10_000).await.map_err(|problem| problem.code())?;
         let Some(part) = parts.payload(&whole).await.map_err(|problem| problem.code())? else {
             return Ok((job.kind, None));

@@ -12,10 +12,10 @@ use crate::api::http::caller::Caller;
 use crate::api::http::openapi::{
     CurrentJob, JobProblems, JobQueryProblems, JobUnchanged, PathOfJob, ResultProblems,
 };
-use crate::api::http::params::{JobPath, Pairs, seconds};
+use crate::api::http::params::{JobPath, Pairs, items, seconds};
 use crate::api::http::respond;
 use crate::jobs::wait;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::to_wire;
 
 /// Read a job.
@@ -37,7 +37,7 @@ pub(super) async fn get_job(
     JobPath(id): JobPath,
     query: Pairs,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let wait = query.only("wait")?.map(|text| seconds("wait", &text)).transpose()?;
     let if_none_match = IfNoneMatch::of(&headers);
     let current = caller.engine.job(id).await?;
@@ -79,16 +79,13 @@ enum IfNoneMatch {
 
 impl IfNoneMatch {
     fn of(headers: &HeaderMap) -> Self {
-        let mut values = headers.get_all(IF_NONE_MATCH).iter().peekable();
-        if values.peek().is_none() {
+        if !headers.contains_key(IF_NONE_MATCH) {
             return Self::Nothing;
         }
-        let texts: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
-        let tags = || texts.iter().flat_map(|text| text.split(',')).map(str::trim);
-        if tags().any(|tag| tag == "*") {
+        if items(headers, IF_NONE_MATCH).any(|tag| tag == "*") {
             return Self::Any;
         }
-        Self::Versions(tags().filter_map(version).collect())
+        Self::Versions(items(headers, IF_NONE_MATCH).filter_map(version).collect())
     }
 
     fn is_none(&self) -> bool {
@@ -121,10 +118,7 @@ fn version(tag: &str) -> Option<u64> {
     params(PathOfJob),
     responses((status = 200, description = "The input.", body = serde_json::Value), JobProblems),
 )]
-pub(super) async fn get_job_input(
-    caller: Caller,
-    JobPath(id): JobPath,
-) -> Result<Response, Problem> {
+pub(super) async fn get_job_input(caller: Caller, JobPath(id): JobPath) -> Result<Response> {
     Ok(respond::raw_json(&caller.engine.input(id).await?))
 }
 
@@ -134,10 +128,7 @@ pub(super) async fn get_job_input(
     params(PathOfJob),
     responses((status = 200, description = "The result.", body = serde_json::Value), ResultProblems),
 )]
-pub(super) async fn get_job_result(
-    caller: Caller,
-    JobPath(id): JobPath,
-) -> Result<Response, Problem> {
+pub(super) async fn get_job_result(caller: Caller, JobPath(id): JobPath) -> Result<Response> {
     let record = caller.engine.job(id).await?;
     match &record.result {
         Some(result) => Ok(respond::raw_json(result)),

@@ -7,7 +7,7 @@ use crate::api::http::caller::Caller;
 use crate::api::http::openapi::{JobProblems, PathOfJob};
 use crate::api::http::params::JobPath;
 use crate::jobs::query;
-use crate::problem::Problem;
+use crate::problem::Result;
 
 /// List a job's finished steps, in their order.
 #[utoipa::path(
@@ -15,10 +15,7 @@ use crate::problem::Problem;
     params(PathOfJob),
     responses((status = 200, description = "The finished steps.", body = StepList), JobProblems),
 )]
-pub(crate) async fn list_job_steps(
-    caller: Caller,
-    JobPath(id): JobPath,
-) -> Result<Json<StepList>, Problem> {
+pub(crate) async fn list_job_steps(caller: Caller, JobPath(id): JobPath) -> Result<Json<StepList>> {
     Ok(Json(StepList { steps: query::steps(&caller, id).await? }))
 }
 
@@ -31,6 +28,6 @@ pub(crate) async fn list_job_steps(
 pub(crate) async fn list_job_attempts(
     caller: Caller,
     JobPath(id): JobPath,
-) -> Result<Json<AttemptList>, Problem> {
+) -> Result<Json<AttemptList>> {
     Ok(Json(AttemptList { attempts: query::attempts(&caller, id).await? }))
 }

@@ -6,10 +6,10 @@ use longhaul_client::wire::JobList;
 
 use crate::api::AppState;
 use crate::api::http::caller::Caller;
-use crate::api::http::openapi::{ListParams, ListProblems};
+use crate::api::http::openapi::{JobListParams, ListProblems};
 use crate::api::http::params::Pairs;
 use crate::jobs::query;
-use crate::problem::Problem;
+use crate::problem::Result;
 
 /// List jobs, newest first.
 ///
@@ -17,14 +17,14 @@ use crate::problem::Problem;
 /// filter.
 #[utoipa::path(
     get, path = "/v1/jobs", operation_id = "listJobs", tag = "jobs",
-    params(ListParams),
+    params(JobListParams),
     responses((status = 200, description = "One page of jobs.", body = JobList), ListProblems),
 )]
 pub(crate) async fn list_jobs(
     State(state): State<AppState>,
     caller: Caller,
     parameters: Pairs,
-) -> Result<Json<JobList>, Problem> {
+) -> Result<Json<JobList>> {
     let query = query::parse_query(parameters, state.settings.list_limit_max)?;
     Ok(Json(query::list(&caller, &query).await?))
 }

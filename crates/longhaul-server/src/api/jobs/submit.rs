@@ -11,18 +11,17 @@ use longhaul_client::wire::SubmitRequest;
 
 use crate::api::AppState;
 use crate::api::http::caller::{Caller, Submit};
-use crate::api::http::multipart::{Parts, is_multipart};
-use crate::api::http::openapi::{Accepted, SubmitHeaders, SubmitProblems};
+use crate::api::http::multipart::{MultipartBody, is_multipart};
+use crate::api::http::openapi::{AcceptedJob, SubmitHeaders, SubmitProblems};
 use crate::api::http::params::Pairs;
 use crate::api::http::prefer::{Preference, preference};
 use crate::api::http::{body, idempotency, respond};
 use crate::jobs::submit::{
-    IncomingPayload, ReceivedPayload, submission, submit, submit_with_payload, take_webhook,
-    with_key,
+    IncomingPayload, submission, submit, submit_with_payload, take_webhook, with_key,
 };
 use crate::jobs::upload::{self, PayloadHeaders, too_large};
 use crate::jobs::wait;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::to_wire;
 
 #[derive(utoipa::ToSchema)]
@@ -46,7 +45,7 @@ pub(super) struct SubmitForm {
     post, path = "/v1/jobs", operation_id = "submitJob", tag = "jobs",
     params(SubmitHeaders),
     request_body(content((SubmitRequest = "application/json"), (SubmitForm = "multipart/form-data"))),
-    responses(Accepted, SubmitProblems),
+    responses(AcceptedJob, SubmitProblems),
 )]
 pub(super) async fn submit_job(
     State(state): State<AppState>,
@@ -54,30 +53,27 @@ pub(super) async fn submit_job(
     query: Pairs,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let preference = preference(&headers, query, state.settings.sync_wait_max)?;
     let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
-    let bytes_max = body::submission_bytes_max(caller.engine.limits());
-    if is_multipart(&headers) {
-        let handle = submit_parts(&state, &caller, &headers, body, key).await?;
-        return respond(&state, &caller, &headers, handle, &preference).await;
-    }
-    let text = body::json_text(&headers, body, bytes_max).await?;
-    let mut request: SubmitRequest = body::object(&text)?;
-    let webhook = take_webhook(&state, &caller.engine, &mut request).await?;
-    let submission = submission(&caller.engine, request, webhook, key)?;
-    let handle = submit(&state, submission).await?;
+    let handle = if is_multipart(&headers) {
+        submit_parts(&state, &caller, &headers, body, key).await?
+    } else {
+        let bytes_max = body::submission_bytes_max(caller.engine.limits());
+        let mut request: SubmitRequest =
+            body::object(&body::json_text(&headers, body, bytes_max).await?)?;
+        let webhook = take_webhook(&state, &caller.engine, &mut request).await?;
+        submit(&state, submission(&caller.engine, request, webhook, key)?).await?
+    };
     respond(&state, &caller, &headers, handle, &preference).await
 }
-
-/// Submits a multipart request.
 async fn submit_parts(
     state: &AppState,
     caller: &Caller<Submit>,
     headers: &HeaderMap,
     body: Body,
     key: Option<String>,
-) -> Result<JobHandle, Problem> {
+) -> Result<JobHandle> {
     let engine = &caller.engine;
     let whole = PayloadHeaders::parse(headers, &body)?;
     // Limit for all parts together.
@@ -93,7 +89,7 @@ async fn submit_parts(
     {
         return Ok(existing);
     }
-    let mut parts = Parts::of(headers, body)?;
+    let mut parts = MultipartBody::of(headers, body)?;
     let mut request = parts.job(body::submission_bytes_max(engine.limits())).await?;
     let webhook = take_webhook(state, engine, &mut request).await?;
     let part = parts.payload(&whole).await?;
@@ -112,7 +108,7 @@ async fn submit_parts(
         content((serde_json::Value = "application/json"), (String = "application/octet-stream")),
         description = "The input if it is JSON; the payload if it has any other type.",
     ),
-    responses(Accepted, SubmitProblems),
+    responses(AcceptedJob, SubmitProblems),
 )]
 pub(super) async fn submit_input(
     State(state): State<AppState>,
@@ -121,25 +117,22 @@ pub(super) async fn submit_input(
     query: Pairs,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let preference = preference(&headers, query, state.settings.sync_wait_max)?;
     let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
-    if headers.contains_key(CONTENT_TYPE) && !body::is_json(&headers) {
-        let handle = submit_payload(&state, &caller, &kind, &headers, body, key).await?;
-        return respond(&state, &caller, &headers, handle, &preference).await;
-    }
-    let bytes_max = body::submission_bytes_max(caller.engine.limits());
-    let text = body::json_text(&headers, body, bytes_max).await?;
-    body::reject_duplicate_keys(&text)?;
-    let input = longhaul::job::Json::from_text(text)
-        .map_err(|error| Problem::new(Code::InvalidJson, format!("the input is {error}")))?;
-    state.caller_urls.check(&state.webhooks.client, &kind, || Some(input.clone())).await?;
-    let submission = with_key(caller.engine.submit_raw(&kind, &input), key);
-    let handle = submit(&state, submission).await?;
+    let handle = if headers.contains_key(CONTENT_TYPE) && !body::is_json(&headers) {
+        submit_payload(&state, &caller, &kind, &headers, body, key).await?
+    } else {
+        let bytes_max = body::submission_bytes_max(caller.engine.limits());
+        let text = body::json_text(&headers, body, bytes_max).await?;
+        body::reject_duplicate_keys(&text)?;
+        let input = Json::from_text(text)
+            .map_err(|error| Problem::new(Code::InvalidJson, format!("the input is {error}")))?;
+        state.caller_urls.check(&state.webhooks.client, &kind, || Some(input.clone())).await?;
+        submit(&state, with_key(caller.engine.submit_raw(&kind, &input), key)).await?
+    };
     respond(&state, &caller, &headers, handle, &preference).await
 }
-
-/// Submits a body that is the payload.
 async fn submit_payload(
     state: &AppState,
     caller: &Caller<Submit>,
@@ -147,11 +140,8 @@ async fn submit_payload(
     headers: &HeaderMap,
     body: Body,
     key: Option<String>,
-) -> Result<JobHandle, Problem> {
-    if !body::is_plain(headers) {
-        let detail = "send the body without a Content-Encoding";
-        return Err(Problem::new(Code::UnsupportedMediaType, detail));
-    }
+) -> Result<JobHandle> {
+    body::reject_encoded(headers)?;
     let payload = PayloadHeaders::parse(headers, &body)?;
     let input = Json::null();
     if let (Some(key), true) = (&key, payload.may_skip_body()) {
@@ -163,14 +153,8 @@ async fn submit_payload(
         }
     }
     let incoming = IncomingPayload { headers: payload, name: None, key: key.clone() };
-    match incoming.receive(state, caller, kind, &input, upload::chunks(body)).await? {
-        ReceivedPayload::Existing(job) => Ok(*job),
-        ReceivedPayload::Stored(stored) => {
-            let (staged, _guard) = *stored;
-            let submission = with_key(caller.engine.submit_raw(kind, &input), key);
-            submit(state, submission.payload(staged)).await
-        }
-    }
+    let submission = || Ok(with_key(caller.engine.submit_raw(kind, &input), key));
+    incoming.submit(state, caller, kind, &input, upload::chunks(body), submission).await
 }
 
 async fn respond(
@@ -179,7 +163,7 @@ async fn respond(
     headers: &HeaderMap,
     handle: JobHandle,
     preference: &Preference,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let authorization = caller.authorization(headers);
     let record = wait::for_finish(state, &handle, &authorization, preference.wait).await?;
     let response = respond::accepted(&to_wire::job(&caller.engine, &record)?);

@@ -11,14 +11,12 @@ use crate::api::http::idempotency::IDEMPOTENCY_KEY;
 use crate::api::http::prefer::PREFER;
 use crate::auth::{Auth, X_API_KEY};
 use crate::listen::ClientInfo;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 
 const FORWARDED_PREFIX: &str = "x-forwarded-";
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-
-/// A request to forward.
 pub(super) struct ForwardedRequest {
     /// The request without its body and secret headers.
     pub(super) call: HttpCall,
@@ -29,7 +27,7 @@ pub(super) struct ForwardedRequest {
 }
 
 impl ForwardedRequest {
-    pub(super) fn parse(route: &ProxyRoute, parts: &Parts, auth: &Auth) -> Result<Self, Problem> {
+    pub(super) fn parse(route: &ProxyRoute, parts: &Parts, auth: &Auth) -> Result<Self> {
         let path = parts.uri.path().strip_prefix(route.path.as_str()).unwrap_or_default();
         check_path(path).map_err(|error| Problem::new(Code::BadRequest, error.to_string()))?;
         let (query, sync) = without_mode(parts.uri.query().unwrap_or_default());

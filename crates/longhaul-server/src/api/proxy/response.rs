@@ -11,7 +11,7 @@ use longhaul_kinds::http::{
     StoredResponseError,
 };
 
-use crate::problem::{Code, Passthrough, Problem};
+use crate::problem::{Code, Passthrough, Problem, Result};
 
 const JOB_ID: HeaderName = HeaderName::from_static("longhaul-job-id");
 /// Set if the body was truncated.
@@ -20,7 +20,7 @@ const TRUNCATED: HeaderName = HeaderName::from_static("longhaul-body-cut");
 const TIMEOUT: &str = "timeout";
 
 /// Returns the upstream's response unchanged, or a problem if there is none.
-pub(super) async fn from_upstream(engine: &Engine, record: &Record) -> Result<Response, Problem> {
+pub(super) async fn from_upstream(engine: &Engine, record: &Record) -> Result<Response> {
     let Record { job, result, .. } = record;
     let answer = match (job.status, result) {
         (Status::Completed, Some(result)) => Some(read(result)?),
@@ -35,7 +35,7 @@ pub(super) async fn from_upstream(engine: &Engine, record: &Record) -> Result<Re
 }
 
 /// Returns the upstream's response to the last attempt, if it made the job fail.
-async fn last_response(engine: &Engine, job: &Job) -> Result<Option<StoredResponse>, Problem> {
+async fn last_response(engine: &Engine, job: &Job) -> Result<Option<StoredResponse>> {
     if job.error.as_ref().is_none_or(|error| error.code != CODE_ERROR_STATUS) {
         return Ok(None);
     }
@@ -44,15 +44,11 @@ async fn last_response(engine: &Engine, job: &Job) -> Result<Option<StoredRespon
     last.map(|step| read(&step.output)).transpose()
 }
 
-fn read(json: &Json) -> Result<StoredResponse, Problem> {
+fn read(json: &Json) -> Result<StoredResponse> {
     json.to().map_err(Problem::internal)
 }
 
-async fn unchanged(
-    engine: &Engine,
-    job: &Job,
-    answer: &StoredResponse,
-) -> Result<Response, Problem> {
+async fn unchanged(engine: &Engine, job: &Job, answer: &StoredResponse) -> Result<Response> {
     let unreadable = |error: StoredResponseError| Problem::internal(error);
     let mut headers = answer.headers().map_err(unreadable)?;
     let body = if let Some(bytes) = answer.bytes().map_err(unreadable)? {

@@ -3,27 +3,26 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::body::Body;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use longhaul::job::{
     AT_LABEL, Delivery, ENDPOINT_LABEL, EVENT_LABEL, EventType, Job, MESSAGE_LABEL, Status,
     URL_LABEL,
 };
 use longhaul::store::{Filter, PageRequest, StoreError};
-use longhaul::{BulkCommand, Engine, JobId, Timestamp};
+use longhaul::{BulkCommand, Engine, JobId};
 use longhaul_client::wire::{
     self, BulkResult, DeliveryAttempt, DeliveryFilter, DeliveryList, Instant, ResendRequest,
 };
 
-use super::invalid;
-use crate::api::http::body;
+use crate::api::http::body::JsonBody;
 use crate::api::http::caller::{Caller, ManageWebhooks};
 use crate::api::http::openapi::{
     BulkProblems, DeliveryProblems, JobListProblems, ListProblems, PageParams, PathOfJob,
 };
 use crate::api::http::paging::PageQuery;
-use crate::api::http::params::{IdPath, JobPath, Pairs, bad};
-use crate::problem::{Code, Problem};
+use crate::api::http::params::{IdPath, JobPath, Pairs, bad, body_instant};
+use crate::jobs::query::parse_status;
+use crate::problem::{Code, Problem, Result};
 use crate::to_wire;
 use crate::webhooks;
 
@@ -38,15 +37,9 @@ use crate::webhooks;
     ),
     responses((status = 200, description = "One page of deliveries.", body = DeliveryList), ListProblems),
 )]
-pub(crate) async fn list_deliveries(
-    caller: Caller,
-    query: Pairs,
-) -> Result<Json<DeliveryList>, Problem> {
+pub(crate) async fn list_deliveries(caller: Caller, query: Pairs) -> Result<Json<DeliveryList>> {
     let mut query = PageQuery::parse(query, &["status", "endpoint", "type"])?;
-    let status = query.take("status").map(|text| {
-        let parsed = text.parse::<wire::Status>();
-        parsed.map(to_wire::status_from).map_err(bad)
-    });
+    let status = query.take("status").map(|text| parse_status(&text));
     let (endpoint, event) = (query.take("endpoint"), query.take("type"));
     let filter = Filter {
         statuses: status.transpose()?.into_iter().collect(),
@@ -69,7 +62,7 @@ pub(crate) async fn list_job_deliveries(
     caller: Caller,
     JobPath(id): JobPath,
     query: Pairs,
-) -> Result<Json<DeliveryList>, Problem> {
+) -> Result<Json<DeliveryList>> {
     let query = PageQuery::parse(query, &[])?;
     // A deleted job may still have deliveries.
     match caller.engine.job(id).await {
@@ -80,24 +73,18 @@ pub(crate) async fn list_job_deliveries(
     page(&caller.engine.outbox(), &filter, &query).await
 }
 
-async fn page(
-    outbox: &Engine,
-    filter: &Filter,
-    query: &PageQuery,
-) -> Result<Json<DeliveryList>, Problem> {
+async fn page(outbox: &Engine, filter: &Filter, query: &PageQuery) -> Result<Json<DeliveryList>> {
     let before = query.cursor.as_deref().map(|cursor| {
         cursor.parse().map_err(|()| bad("the cursor is not a nextCursor of this server"))
     });
     let request = PageRequest { limit: query.limit, before: before.transpose()? };
     Ok(Json(list(outbox, filter, &request).await?))
 }
-
-/// Returns one page of deliveries.
 pub(crate) async fn list(
     outbox: &Engine,
     filter: &Filter,
     page: &PageRequest,
-) -> Result<DeliveryList, Problem> {
+) -> Result<DeliveryList> {
     let page = outbox.jobs_page(filter, page).await?;
     let deliveries = page.jobs.iter().map(|job| to_wire(job, Vec::new())).collect();
     let next_cursor = page.next.map(|id| id.to_string());
@@ -113,7 +100,7 @@ pub(crate) async fn list(
 pub(crate) async fn get_delivery(
     caller: Caller,
     IdPath(id): IdPath,
-) -> Result<Json<wire::Delivery>, Problem> {
+) -> Result<Json<wire::Delivery>> {
     Ok(Json(with_attempts(&caller.engine.outbox(), delivery_id(&id)?).await?))
 }
 
@@ -132,13 +119,13 @@ pub(crate) async fn get_delivery(
 pub(crate) async fn resend_delivery(
     caller: Caller<ManageWebhooks>,
     IdPath(id): IdPath,
-) -> Result<(StatusCode, Json<wire::Delivery>), Problem> {
+) -> Result<(StatusCode, Json<wire::Delivery>)> {
     let under_way = resend(&caller, delivery_id(&id)?).await?;
     Ok((StatusCode::ACCEPTED, Json(with_attempts(&caller.engine.outbox(), under_way).await?)))
 }
 
 /// Resends a delivery and returns the id of the pending one.
-pub(crate) async fn resend(caller: &Caller<ManageWebhooks>, id: JobId) -> Result<JobId, Problem> {
+pub(crate) async fn resend(caller: &Caller<ManageWebhooks>, id: JobId) -> Result<JobId> {
     let outbox = caller.engine.outbox();
     let delivery = outbox.job(id).await.map_err(no_delivery)?.job;
     caller.audit("delivery.resend", &id.to_string(), String::new()).await?;
@@ -162,26 +149,20 @@ pub(crate) async fn resend(caller: &Caller<ManageWebhooks>, id: JobId) -> Result
 )]
 pub(crate) async fn resend_deliveries(
     caller: Caller<ManageWebhooks>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<BulkResult>, Problem> {
-    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
-    let ResendRequest { filter } = body::object(&text)?;
+    JsonBody(ResendRequest { filter }): JsonBody<ResendRequest>,
+) -> Result<Json<BulkResult>> {
     let detail = serde_json::to_string(&filter).map_err(Problem::internal)?;
     caller.audit("deliveries.resend", "", detail).await?;
     let DeliveryFilter { endpoint_id, job_id, event, created_after } = filter;
     let parent = job_id.map(|text| {
-        text.parse().map_err(|()| invalid(format_args!("jobId {text:?} is not a job's id")))
-    });
-    let created_after = created_after.map(|at| {
-        let reason = format!("createdAfter {:?} is not an RFC 3339 instant", at.0);
-        Timestamp::parse(at.as_str()).ok_or_else(|| invalid(reason))
+        let invalid = || Problem::invalid(format_args!("jobId {text:?} is not a job's id"));
+        text.parse().map_err(|()| invalid())
     });
     let filter = Filter {
         statuses: vec![Status::Failed],
         labels: labels(endpoint_id, event)?,
         parent: parent.transpose()?,
-        created_after: created_after.transpose()?,
+        created_after: body_instant("createdAfter", created_after.as_ref())?,
         ..Filter::default()
     };
     let count = caller.engine.outbox().bulk(&filter, BulkCommand::Resume).await?;
@@ -191,15 +172,14 @@ pub(crate) async fn resend_deliveries(
 pub(crate) fn labels(
     endpoint: Option<String>,
     event: Option<String>,
-) -> Result<BTreeMap<String, String>, Problem> {
-    let event = event.map(|word| word.parse::<EventType>().map_err(invalid)).transpose()?;
+) -> Result<BTreeMap<String, String>> {
+    let event =
+        event.map(|word| word.parse::<EventType>().map_err(Problem::invalid)).transpose()?;
     let endpoint = endpoint.map(|id| (ENDPOINT_LABEL.to_owned(), id));
     let event = event.map(|event| (EVENT_LABEL.to_owned(), event.to_string()));
     Ok(endpoint.into_iter().chain(event).collect())
 }
-
-/// Returns a delivery with its attempts.
-pub(crate) async fn with_attempts(outbox: &Engine, id: JobId) -> Result<wire::Delivery, Problem> {
+pub(crate) async fn with_attempts(outbox: &Engine, id: JobId) -> Result<wire::Delivery> {
     // In this order, so that the delivery is never older than the attempts shown with it.
     let steps = outbox.steps(id).await.map_err(no_delivery)?;
     let record = outbox.job(id).await.map_err(no_delivery)?;
@@ -209,7 +189,7 @@ pub(crate) async fn with_attempts(outbox: &Engine, id: JobId) -> Result<wire::De
 }
 
 /// Parses a delivery id; a malformed id gets the same response as an unknown delivery.
-pub(crate) fn delivery_id(text: &str) -> Result<JobId, Problem> {
+pub(crate) fn delivery_id(text: &str) -> Result<JobId> {
     text.parse().map_err(|()| no_delivery(StoreError::NotFound))
 }
 

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use longhaul::JobId;
 use longhaul::job::{Delivery, EventType, Receiver};
 use longhaul::store::endpoints::{Endpoint, EndpointChange};
@@ -15,17 +14,17 @@ use longhaul_client::wire::{
 };
 use ulid::Ulid;
 
-use super::{deliveries, event_filter, invalid};
+use super::{deliveries, event_filter};
 use crate::api::AppState;
 use crate::api::accounts::label;
-use crate::api::http::body;
+use crate::api::http::body::{JsonBody, OptionalJsonBody};
 use crate::api::http::caller::{Caller, DeleteWebhooks, Inspect, ManageWebhooks};
 use crate::api::http::openapi::{
     EndpointProblems, ListProblems, NewEndpointProblems, PageParams, ReadProblems,
 };
 use crate::api::http::paging::{PageQuery, next};
 use crate::api::http::params::{IdPath, Pairs};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::to_wire;
 use crate::webhooks::signature::SigningSecret;
 
@@ -46,25 +45,24 @@ const ENDPOINTS_MAX: usize = 100;
 pub(crate) async fn create_endpoint(
     State(state): State<AppState>,
     caller: Caller<ManageWebhooks>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<(StatusCode, Json<NewEndpoint>), Problem> {
-    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
-    Ok((StatusCode::CREATED, Json(create(&state, &caller, body::object(&text)?).await?)))
+    JsonBody(request): JsonBody<EndpointRequest>,
+) -> Result<(StatusCode, Json<NewEndpoint>)> {
+    Ok((StatusCode::CREATED, Json(create(&state, &caller, request).await?)))
 }
 
-/// Creates an endpoint.
 pub(crate) async fn create(
     state: &AppState,
     caller: &Caller<ManageWebhooks>,
     request: EndpointRequest,
-) -> Result<NewEndpoint, Problem> {
+) -> Result<NewEndpoint> {
     let EndpointRequest { url, description, events, payload } = request;
     let (webhooks, tenant) = (&state.webhooks, &caller.principal.tenant);
     webhooks.check(&url).await?;
     let known = webhooks.endpoints.endpoints(tenant, None, ENDPOINTS_MAX).await?;
     if known.len() >= ENDPOINTS_MAX {
-        return Err(invalid(format_args!("a tenant may have at most {ENDPOINTS_MAX} endpoints")));
+        return Err(Problem::invalid(format_args!(
+            "a tenant may have at most {ENDPOINTS_MAX} endpoints"
+        )));
     }
     let id = format!("ep_{}", Ulid::generate());
     let (secret, now) = (SigningSecret::generate(), state.auth.now());
@@ -103,7 +101,7 @@ pub(crate) async fn list_endpoints(
     State(state): State<AppState>,
     caller: Caller<Inspect>,
     query: Pairs,
-) -> Result<Json<EndpointList>, Problem> {
+) -> Result<Json<EndpointList>> {
     Ok(Json(list(&state, &caller, query).await?))
 }
 
@@ -112,7 +110,7 @@ pub(crate) async fn list<N>(
     state: &AppState,
     caller: &Caller<N>,
     query: Pairs,
-) -> Result<EndpointList, Problem> {
+) -> Result<EndpointList> {
     let query = PageQuery::parse(query, &[])?;
     let (cursor, limit) = (query.cursor.as_deref(), query.limit);
     let tenant = &caller.principal.tenant;
@@ -131,9 +129,9 @@ pub(crate) async fn get_endpoint(
     State(state): State<AppState>,
     caller: Caller<Inspect>,
     IdPath(id): IdPath,
-) -> Result<Json<wire::Endpoint>, Problem> {
+) -> Result<Json<wire::Endpoint>> {
     let found = state.webhooks.endpoints.endpoint(&caller.principal.tenant, &id).await?;
-    found.map(|endpoint| Json(to_wire(endpoint))).ok_or_else(no_endpoint)
+    found.map(to_wire).map(Json).ok_or_else(no_endpoint)
 }
 
 /// Change, enable or disable an endpoint.
@@ -150,20 +148,17 @@ pub(crate) async fn change_endpoint(
     State(state): State<AppState>,
     caller: Caller<ManageWebhooks>,
     IdPath(id): IdPath,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<wire::Endpoint>, Problem> {
-    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
-    Ok(Json(change(&state, &caller, &id, body::object(&text)?).await?))
+    JsonBody(patch): JsonBody<EndpointPatch>,
+) -> Result<Json<wire::Endpoint>> {
+    Ok(Json(change(&state, &caller, &id, patch).await?))
 }
 
-/// Changes an endpoint.
 pub(crate) async fn change(
     state: &AppState,
     caller: &Caller<ManageWebhooks>,
     id: &str,
     patch: EndpointPatch,
-) -> Result<wire::Endpoint, Problem> {
+) -> Result<wire::Endpoint> {
     if let Some(url) = &patch.url {
         state.webhooks.check(url).await?;
     }
@@ -185,7 +180,7 @@ async fn apply(
     id: &str,
     change: EndpointChange,
     action: &str,
-) -> Result<Endpoint, Problem> {
+) -> Result<Endpoint> {
     let audit = caller.audit_entry(action, id, String::new());
     let endpoints = &state.webhooks.endpoints;
     let changed = endpoints.change_endpoint(&caller.principal.tenant, id, &change, &audit).await?;
@@ -204,16 +199,15 @@ pub(crate) async fn delete_endpoint(
     State(state): State<AppState>,
     caller: Caller<DeleteWebhooks>,
     IdPath(id): IdPath,
-) -> Result<StatusCode, Problem> {
+) -> Result<StatusCode> {
     delete(&state, &caller, &id).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-/// Deletes an endpoint.
 pub(crate) async fn delete(
     state: &AppState,
     caller: &Caller<DeleteWebhooks>,
     id: &str,
-) -> Result<(), Problem> {
+) -> Result<()> {
     let audit = caller.audit_entry("endpoint.delete", id, String::new());
     let tenant = &caller.principal.tenant;
     if !state.webhooks.endpoints.delete_endpoint(tenant, id, &audit).await? {
@@ -238,16 +232,11 @@ pub(crate) async fn rotate_endpoint_secret(
     State(state): State<AppState>,
     caller: Caller<ManageWebhooks>,
     IdPath(id): IdPath,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<NewEndpoint>, Problem> {
-    let RotateRequest { overlap } = match body::optional_json_text(&headers, body).await? {
-        Some(text) => body::object(&text)?,
-        None => RotateRequest::default(),
-    };
+    OptionalJsonBody(RotateRequest { overlap }): OptionalJsonBody<RotateRequest>,
+) -> Result<Json<NewEndpoint>> {
     let overlap = overlap.map_or(OVERLAP_DEFAULT, |overlap| overlap.0);
     if overlap > OVERLAP_MAX {
-        return Err(invalid("overlap must be at most 30d"));
+        return Err(Problem::invalid("overlap must be at most 30d"));
     }
     let secret = SigningSecret::generate();
     let sealed = state.webhooks.secrets.seal(&secret, &caller.principal.tenant, &id);
@@ -270,7 +259,7 @@ pub(crate) async fn try_endpoint(
     State(state): State<AppState>,
     caller: Caller<ManageWebhooks>,
     IdPath(id): IdPath,
-) -> Result<(StatusCode, Json<wire::Delivery>), Problem> {
+) -> Result<(StatusCode, Json<wire::Delivery>)> {
     let delivered = send_test(&state, &caller, &id).await?;
     let delivery = deliveries::with_attempts(&caller.engine.outbox(), delivered).await?;
     Ok((StatusCode::ACCEPTED, Json(delivery)))
@@ -281,7 +270,7 @@ pub(crate) async fn send_test(
     state: &AppState,
     caller: &Caller<ManageWebhooks>,
     id: &str,
-) -> Result<JobId, Problem> {
+) -> Result<JobId> {
     let found = state.webhooks.endpoints.endpoint(&caller.principal.tenant, id).await?;
     let endpoint = found.ok_or_else(no_endpoint)?;
     caller.audit("endpoint.test", &endpoint.id, String::new()).await?;

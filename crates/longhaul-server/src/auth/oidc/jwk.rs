@@ -44,14 +44,14 @@ enum PublicKey {
 
 /// One public key of an issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct VerificationKey {
     id: Option<String>,
     /// The only algorithm allowed for this key, if the issuer restricts it.
     algorithm: Option<Algorithm>,
     public: PublicKey,
 }
 
-impl Key {
+impl VerificationKey {
     /// Returns whether the key's type and restriction allow this algorithm.
     fn supports(&self, algorithm: Algorithm) -> bool {
         self.algorithm.is_none_or(|only| only == algorithm)
@@ -64,8 +64,6 @@ impl Key {
                 Algorithm::EdDsa => matches!(self.public, PublicKey::Ed25519(_)),
             }
     }
-
-    /// Verifies a signature.
     pub(super) fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         if !self.supports(algorithm) {
             return false;
@@ -107,7 +105,7 @@ fn rsa(algorithm: Algorithm) -> Option<&'static RsaParameters> {
 /// Result of looking up the key of a token.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum KeyLookup<'a> {
-    Key(&'a Key),
+    Key(&'a VerificationKey),
     /// The named key does not support the token's algorithm.
     WrongAlgorithm,
     /// Unknown key, possibly one that the issuer has just added.
@@ -116,14 +114,14 @@ pub(super) enum KeyLookup<'a> {
 
 /// All keys of an issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KeySet(Vec<Key>);
+pub(super) struct KeySet(Vec<VerificationKey>);
 
 impl KeySet {
     /// Parses a JWKS. Skips unsupported keys, for example of a new type; fails if no key is supported.
     pub(super) fn parse(body: &[u8]) -> Result<Self, String> {
         let raw: RawKeySet = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         let read = |key| serde_json::from_value::<RawKey>(key).ok().and_then(RawKey::read);
-        let keys: Vec<Key> = raw.keys.into_iter().filter_map(read).collect();
+        let keys: Vec<VerificationKey> = raw.keys.into_iter().filter_map(read).collect();
         if keys.is_empty() {
             return Err("contains no supported key".to_owned());
         }
@@ -137,7 +135,7 @@ impl KeySet {
     /// Finds the key with this id. Without an id, the only key that supports the algorithm; several are ambiguous
     /// and yield `Missing`.
     pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> KeyLookup<'_> {
-        let named = |key: &&Key| id.is_none_or(|id| key.id.as_deref() == Some(id));
+        let named = |key: &&VerificationKey| id.is_none_or(|id| key.id.as_deref() == Some(id));
         let mut candidates = self.0.iter().filter(named).filter(|key| key.supports(algorithm));
         match (candidates.next(), candidates.next(), id) {
             (Some(key), None, _) | (Some(key), Some(_), Some(_)) => KeyLookup::Key(key),
@@ -168,7 +166,7 @@ struct RawKey {
 }
 
 impl RawKey {
-    fn read(self) -> Option<Key> {
+    fn read(self) -> Option<VerificationKey> {
         let verifies = self.key_ops.as_ref().is_none_or(|ops| ops.iter().any(|op| op == "verify"));
         if self.r#use.as_deref().is_some_and(|used| used != "sig") || !verifies {
             return None;
@@ -187,7 +185,7 @@ impl RawKey {
             }
             (_, _) => return None,
         };
-        Some(Key { id: self.kid, algorithm, public })
+        Some(VerificationKey { id: self.kid, algorithm, public })
     }
 }
 

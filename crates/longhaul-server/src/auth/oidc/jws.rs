@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::TokenError;
-use super::jwk::{Algorithm, Key, decode};
+use super::jwk::{Algorithm, VerificationKey, decode};
 
 /// Larger tokens are rejected unread. Those of large issuers have 2 KiB.
 pub(super) const TOKEN_BYTES_MAX: usize = 16 << 10;
@@ -47,7 +47,7 @@ impl<'a> UnverifiedToken<'a> {
     }
 
     /// Verifies the signature and returns the payload.
-    pub(super) fn verified_payload(&self, key: &Key) -> Result<Vec<u8>, TokenError> {
+    pub(super) fn verified_payload(&self, key: &VerificationKey) -> Result<Vec<u8>, TokenError> {
         if !key.verify(self.algorithm, self.message.as_bytes(), &self.signature) {
             return Err(TokenError::Signature);
         }

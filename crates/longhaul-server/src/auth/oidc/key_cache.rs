@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, watch};
 
 use super::issuer_client::IssuerClient;
 use super::jwk::{Algorithm, KeyLookup, KeySet};
-use super::{OidcSettings, TokenError, VerifyError};
+use super::{OidcSettings, TokenError, TokenVerifyError};
 
 /// Minimum interval between fetches, so that tokens with unknown key ids cannot flood the issuer.
 const FETCH_PAUSE: Duration = Duration::from_secs(10);
@@ -55,7 +55,7 @@ impl KeySetCache {
         &self,
         id: Option<&str>,
         algorithm: Algorithm,
-    ) -> Result<CachedKeySet, VerifyError> {
+    ) -> Result<CachedKeySet, TokenVerifyError> {
         if let Some(key_set) = self.current()
             && key_set.keys.find(id, algorithm) != KeyLookup::Missing
         {
@@ -63,7 +63,7 @@ impl KeySetCache {
         }
         self.fetch_now().await;
         match self.current() {
-            None => Err(VerifyError::NoKeys),
+            None => Err(TokenVerifyError::NoKeys),
             Some(key_set) if key_set.keys.find(id, algorithm) == KeyLookup::Missing => {
                 Err(TokenError::UnknownKey.into())
             }

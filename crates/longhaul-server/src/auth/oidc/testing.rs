@@ -8,7 +8,7 @@ use std::time::Duration;
 use longhaul::{Clock, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Claims, Issuer, OidcSettings, VerifyError};
+use super::{Claims, Issuer, OidcSettings, TokenVerifyError};
 pub(crate) use server::{Behaviour, LocalIssuer};
 pub(crate) use signer::{Signer, part};
 
@@ -55,7 +55,7 @@ impl IssuerHarness {
         self.token_by(&self.signer, change)
     }
 
-    pub(crate) async fn verify(&self, text: &str) -> Result<Claims, VerifyError> {
+    pub(crate) async fn verify(&self, text: &str) -> Result<Claims, TokenVerifyError> {
         self.issuer.verify(text).await
     }
 

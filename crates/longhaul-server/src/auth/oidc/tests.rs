@@ -5,14 +5,14 @@ mod rotation;
 use serde_json::{Value, json};
 
 use super::testing::{BEGIN, IssuerHarness, Signer};
-use super::{TokenError, VerifyError};
+use super::{TokenError, TokenVerifyError};
 
 const ALGORITHMS: [&str; 7] = ["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"];
 
 /// Returns the defect of a token.
 async fn wrong(harness: &IssuerHarness, text: &str) -> TokenError {
     match harness.verify(text).await {
-        Err(VerifyError::Bad(error)) => error,
+        Err(TokenVerifyError::Bad(error)) => error,
         other => panic!("{other:?}"),
     }
 }

@@ -1,33 +1,29 @@
 //! Downloads of a job's page. They exist beside the API's routes because those ignore sessions.
 
-use axum::extract::Path;
-use axum::extract::rejection::PathRejection;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
-use longhaul::JobId;
 use longhaul::job::Json;
-use longhaul::store::StoreError;
 
 use crate::api::http::caller::Read;
-use crate::api::http::params::JobPath;
+use crate::api::http::params::{ArtifactPath, JobPath};
 use crate::api::http::respond;
 use crate::api::jobs::artifacts;
 use crate::dashboard::page_context::PageContext;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::security_headers::SANDBOX;
 
 pub(in crate::dashboard) async fn input(
     ctx: PageContext<Read>,
     JobPath(id): JobPath,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     Ok(file(&ctx.caller.engine.input(id).await?))
 }
 
 pub(in crate::dashboard) async fn result(
     ctx: PageContext<Read>,
     JobPath(id): JobPath,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     match ctx.caller.engine.job(id).await?.result {
         Some(result) => Ok(file(&result)),
         None => Err(Problem::new(Code::WrongStatus, "the job has no result")),
@@ -36,11 +32,9 @@ pub(in crate::dashboard) async fn result(
 
 pub(in crate::dashboard) async fn artifact(
     ctx: PageContext<Read>,
-    path: Result<Path<(String, String)>, PathRejection>,
+    ArtifactPath(id, name): ArtifactPath,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let path = path.ok().and_then(|Path((id, name))| Some((id.parse::<JobId>().ok()?, name)));
-    let (id, name) = path.ok_or(Problem::from(StoreError::NotFound))?;
+) -> Result<Response> {
     artifacts::serve_artifact(&ctx.caller.engine, id, &name, &headers).await
 }
 

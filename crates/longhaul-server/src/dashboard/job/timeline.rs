@@ -1,54 +1,56 @@
 //! Timeline of attempts and steps.
 
-use longhaul::job::{Attempt, Record, Step};
-use longhaul::{Status, Timestamp};
+use longhaul::Timestamp;
+use longhaul_client::wire::{Attempt, Instant, Status, Step};
 use maud::{Markup, html};
 
 use super::actions::fork_from;
 use crate::api::http::caller::{Read, Submit};
-use crate::dashboard::charts::Span;
-use crate::dashboard::components::{duration, status, time, truncated};
+use crate::dashboard::charts::GanttSpan;
+use crate::dashboard::components::{
+    ACTIONS, column_heading, duration, status, time, timestamp, truncated,
+};
 use crate::dashboard::json_tree;
 use crate::dashboard::page_context::PageContext;
+use crate::jobs::details::JobDetails;
 
 /// Limit of listed attempts, the latest ones.
 const ATTEMPTS_MAX: usize = 50;
 /// Limit of listed steps, the first ones.
 const STEPS_MAX: usize = 300;
 
-enum Row<'a> {
+enum TimelineRow<'a> {
     Attempt(&'a Attempt),
     Step(usize, &'a Step),
 }
 
-impl Row<'_> {
+impl TimelineRow<'_> {
     /// Sort key by start time. An attempt comes before the steps that start with it.
     fn order(&self) -> (Timestamp, usize) {
         match self {
-            Self::Attempt(attempt) => (attempt.started_at, 0),
-            Self::Step(index, step) => (step.started_at, index + 1),
+            Self::Attempt(attempt) => (timestamp(&attempt.started_at), 0),
+            Self::Step(index, step) => (timestamp(&step.started_at), index + 1),
         }
     }
 }
 
-pub(super) fn show(
-    ctx: &PageContext<Read>,
-    record: &Record,
-    steps: &[Step],
-    now: Timestamp,
-) -> Markup {
-    let attempts = record.attempts();
+pub(super) fn show(ctx: &PageContext<Read>, details: &JobDetails, now: Timestamp) -> Markup {
+    let JobDetails { job, attempts, steps, has_payload, .. } = details;
     if attempts.is_empty() && steps.is_empty() {
         return html! { p.soft { "No attempt has started." } };
     }
     let left_out = attempts.len().saturating_sub(ATTEMPTS_MAX);
-    let rows = attempts.iter().skip(left_out).map(Row::Attempt);
-    let stored =
-        steps.iter().take(STEPS_MAX).enumerate().map(|(index, step)| Row::Step(index, step));
-    let mut rows: Vec<Row<'_>> = rows.chain(stored).collect();
-    rows.sort_by_key(Row::order);
-    let span = span(record, &attempts, now);
-    let may_fork = ctx.may::<Submit>() && !record.job.has_payload;
+    let rows = attempts.iter().skip(left_out).map(TimelineRow::Attempt);
+    let stored = steps
+        .iter()
+        .take(STEPS_MAX)
+        .enumerate()
+        .map(|(index, step)| TimelineRow::Step(index, step));
+    let mut rows: Vec<TimelineRow<'_>> = rows.chain(stored).collect();
+    rows.sort_by_key(TimelineRow::order);
+    let created_at = timestamp(&job.created_at);
+    let span = span(created_at, attempts, now);
+    let may_fork = ctx.may::<Submit>() && !has_payload;
     html! {
         @if left_out > 0 { p.soft { "The first " (left_out) " attempts are not listed." } }
         @if steps.len() > STEPS_MAX {
@@ -59,19 +61,19 @@ pub(super) fn show(
                 thead {
                     tr {
                         th { "Attempt or step" } th { "Started" } th { "Duration" } th.chart { "Timeline" }
-                        th { span.visually-hidden { "Actions" } }
+                        th { (column_heading(ACTIONS)) }
                     }
                 }
                 tbody {
                     @for row in &rows {
                         @match row {
-                            Row::Attempt(attempt) => { (attempt_row(attempt, &span, now)) }
-                            Row::Step(index, step) => {
+                            TimelineRow::Attempt(attempt) => { (attempt_row(attempt, &span, now)) }
+                            TimelineRow::Step(index, step) => {
                                 tr.step {
-                                    (step_cells(record, step, &span))
+                                    (step_cells(step, &span, created_at))
                                     td {
                                         @if may_fork {
-                                            (fork_from(ctx, &record.job, *index, &step.name))
+                                            (fork_from(ctx, &job.job_id, *index, &step.name))
                                         }
                                     }
                                 }
@@ -85,14 +87,19 @@ pub(super) fn show(
 }
 
 /// Returns the span from the first attempt to the end of the last. Steps copied by a fork are older.
-fn span(record: &Record, attempts: &[Attempt], now: Timestamp) -> Span {
-    let begin = attempts.iter().map(|one| one.started_at).min();
-    let end = attempts.iter().map(|one| one.ended_at.unwrap_or(now)).max();
-    Span::new(begin.unwrap_or(record.job.created_at), end.unwrap_or(now))
+fn span(created_at: Timestamp, attempts: &[Attempt], now: Timestamp) -> GanttSpan {
+    let begin = attempts.iter().map(|one| timestamp(&one.started_at)).min();
+    let end = attempts.iter().map(|one| end(one.ended_at.as_ref(), now)).max();
+    GanttSpan::new(begin.unwrap_or(created_at), end.unwrap_or(now))
 }
 
-fn attempt_row(attempt: &Attempt, span: &Span, now: Timestamp) -> Markup {
-    let ended_at = attempt.ended_at.unwrap_or(now);
+fn end(ended_at: Option<&Instant>, now: Timestamp) -> Timestamp {
+    ended_at.map_or(now, timestamp)
+}
+
+fn attempt_row(attempt: &Attempt, span: &GanttSpan, now: Timestamp) -> Markup {
+    let started_at = timestamp(&attempt.started_at);
+    let ended_at = end(attempt.ended_at.as_ref(), now);
     // A failed attempt with retries left has the status `pending`, that of its job.
     let outcome = match (attempt.status, &attempt.error) {
         (None, _) => Status::Running,
@@ -107,16 +114,17 @@ fn attempt_row(attempt: &Attempt, span: &Span, now: Timestamp) -> Markup {
                 @if let Some(error) = &attempt.error { p.error-text { (truncated(&error.message, 300)) } }
             }
             td { (time(&attempt.started_at)) }
-            td { (duration(ended_at.since(attempt.started_at))) }
-            td.chart { (span.bar(attempt.started_at, ended_at, outcome.as_str())) }
+            td { (duration(ended_at.since(started_at))) }
+            td.chart { (span.bar(started_at, ended_at, outcome.as_str())) }
             td {}
         }
     }
 }
 
-fn step_cells(record: &Record, step: &Step, span: &Span) -> Markup {
+fn step_cells(step: &Step, span: &GanttSpan, job_created_at: Timestamp) -> Markup {
     let id = format!("step-{}", step.position);
-    let is_copied = step.completed_at < record.job.created_at;
+    let (started_at, completed_at) = (timestamp(&step.started_at), timestamp(&step.completed_at));
+    let is_copied = completed_at < job_created_at;
     html! {
         td {
             details #(id) {
@@ -125,10 +133,10 @@ fn step_cells(record: &Record, step: &Step, span: &Span) -> Markup {
             }
         }
         td { (time(&step.started_at)) }
-        td { (duration(step.completed_at.since(step.started_at))) }
+        td { (duration(completed_at.since(started_at))) }
         td.chart {
             @if is_copied { span.soft { "Copied from the forked job" } }
-            @else { (span.bar(step.started_at, step.completed_at, "step")) }
+            @else { (span.bar(started_at, completed_at, "step")) }
         }
     }
 }

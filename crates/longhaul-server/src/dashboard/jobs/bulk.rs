@@ -12,10 +12,10 @@ use super::search::JobSearch;
 use crate::api::AppState;
 use crate::api::http::caller::{Caller, Control, Read, Submit};
 use crate::dashboard::error_page::redirect;
-use crate::dashboard::form::{Form, invalid};
+use crate::dashboard::form::Form;
 use crate::dashboard::page_context::PageContext;
 use crate::jobs::control;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 
 /// Labels and effect of a bulk action; `name` is its path segment.
 struct BulkButton {
@@ -98,9 +98,9 @@ pub(in crate::dashboard) async fn bulk(
     State(state): State<AppState>,
     Path(action): Path<String>,
     ctx: PageContext<Control>,
-    resuming: Result<PageContext<Submit>, Problem>,
+    resuming: Result<PageContext<Submit>>,
     form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let bulk_action = match action.as_str() {
         "cancel" => BulkAction::Cancel(&ctx.caller),
         "purge" => BulkAction::Purge(&ctx.caller),
@@ -112,7 +112,7 @@ pub(in crate::dashboard) async fn bulk(
             bulk_action.apply_to_filter(parse_search(&state, &ctx, &form)?.to_wire()).await?
         }
         Some("selected") => bulk_action.apply_to_each(selected(&form)?).await?,
-        Some(_) | None => return Err(invalid("which must be selected or all".to_owned())),
+        Some(_) | None => return Err(Problem::invalid("which must be selected or all")),
     };
     let query = filter(&form);
     let count = count.to_string();
@@ -132,7 +132,7 @@ enum BulkAction<'a> {
 impl BulkAction<'_> {
     /// Applies the action to these jobs and returns the number of changed ones. Jobs whose status no longer
     /// allows it are skipped.
-    async fn apply_to_each(&self, ids: Vec<JobId>) -> Result<u64, Problem> {
+    async fn apply_to_each(&self, ids: Vec<JobId>) -> Result<u64> {
         let mut count = 0;
         for id in ids {
             let changed = match self {
@@ -149,7 +149,7 @@ impl BulkAction<'_> {
         Ok(count)
     }
 
-    async fn apply_to_filter(&self, filter: JobFilter) -> Result<u64, Problem> {
+    async fn apply_to_filter(&self, filter: JobFilter) -> Result<u64> {
         match self {
             Self::Cancel(caller) => control::bulk(caller, filter, BulkCommand::Cancel).await,
             Self::Purge(caller) => control::bulk(caller, filter, BulkCommand::Purge).await,
@@ -162,23 +162,19 @@ fn is_skipped(code: Code) -> bool {
     [Code::WrongStatus, Code::PayloadPurged, Code::JobNotFound, Code::JobGone].contains(&code)
 }
 
-fn selected(form: &Form) -> Result<Vec<JobId>, Problem> {
+fn selected(form: &Form) -> Result<Vec<JobId>> {
     let ids = form.all("job").map(str::parse).collect::<Result<Vec<JobId>, ()>>();
-    let ids = ids.map_err(|()| invalid("a selected id is not a job id".to_owned()))?;
+    let ids = ids.map_err(|()| Problem::invalid("a selected id is not a job id"))?;
     if ids.is_empty() {
-        return Err(invalid("no jobs selected".to_owned()));
+        return Err(Problem::invalid("no jobs selected"));
     }
     Ok(ids)
 }
 
-fn parse_search(
-    state: &AppState,
-    ctx: &PageContext<Control>,
-    form: &Form,
-) -> Result<JobSearch, Problem> {
+fn parse_search(state: &AppState, ctx: &PageContext<Control>, form: &Form) -> Result<JobSearch> {
     let search = JobSearch::parse(&filter(form), state, ctx.caller.engine.now())?;
     if search.text.is_some() {
-        return Err(invalid("a text search allows actions on selected jobs only".to_owned()));
+        return Err(Problem::invalid("a text search allows actions on selected jobs only"));
     }
     Ok(search)
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use longhaul::store::{Filter, PageRequest};
-use longhaul::{Kind, Status, Timestamp};
-use longhaul_client::wire::{Instant, JobFilter};
+use longhaul::store::Filter;
+use longhaul::{Kind, Timestamp};
+use longhaul_client::wire::{JobFilter, Status};
 use maud::{Markup, html};
 use url::form_urlencoded;
 
@@ -13,8 +13,8 @@ use crate::api::AppState;
 use crate::api::http::caller::{Admin, Read};
 use crate::api::http::params::{Pairs, bad};
 use crate::dashboard::page_context::PageContext;
-use crate::jobs::query::parse_query;
-use crate::problem::Problem;
+use crate::jobs::query::{ListQuery, parse_query};
+use crate::problem::Result;
 use crate::to_wire;
 
 /// Choices for the time of submission: parameter, label and duration.
@@ -27,8 +27,7 @@ const SPANS: [(&str, &str, Duration); 4] = [
 
 #[derive(Debug)]
 pub(in crate::dashboard) struct JobSearch {
-    pub(super) filter: Filter,
-    pub(super) page: PageRequest,
+    pub(super) query: ListQuery,
     /// An id, an idempotency key, or part of an error.
     pub(super) text: Option<String>,
     since: Option<String>,
@@ -39,12 +38,12 @@ pub(in crate::dashboard) struct JobSearch {
 impl JobSearch {
     /// Parses the parameters of the API's list, and also `label`, `since` and `q`.
     pub(in crate::dashboard) fn parse(
-        query: &[(String, String)],
+        parameters: &[(String, String)],
         state: &AppState,
         now: Timestamp,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self> {
         let (mut text, mut since, mut labels, mut rest) = (None, None, Vec::new(), Vec::new());
-        for (name, value) in query {
+        for (name, value) in parameters {
             match name.as_str() {
                 "q" => text = Some(value.trim().to_owned()).filter(|text| !text.is_empty()),
                 "since" => since = Some(value.clone()),
@@ -56,8 +55,8 @@ impl JobSearch {
         if !rest.iter().any(|(name, _)| name == "limit") {
             rest.push(("limit".to_owned(), PAGE.to_owned()));
         }
-        let asked = parse_query(Pairs(rest), state.settings.list_limit_max)?;
-        let (mut filter, page) = (asked.filter, asked.page);
+        let mut query = parse_query(Pairs(rest), state.settings.list_limit_max)?;
+        let filter = &mut query.filter;
         for label in &labels {
             let Some((name, value)) = label.split_once('=') else {
                 return Err(bad(format_args!("a label must be NAME=VALUE, not {label:?}")));
@@ -78,44 +77,44 @@ impl JobSearch {
             query_pairs.push(("q".to_owned(), text.clone()));
         }
         let pairs = query_pairs.into_iter().filter(|(name, _)| name != "cursor").collect();
-        Ok(Self { filter, page, text, since, pairs })
+        Ok(Self { query, text, since, pairs })
     }
 
     /// Returns the query without the page cursor.
-    pub(super) fn pairs(&self) -> Vec<(&str, String)> {
-        self.pairs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect()
+    pub(super) fn pairs(&self) -> Vec<(&str, &str)> {
+        self.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
     }
 
     /// Returns the query as text for a hidden form field.
-    pub(super) fn query(&self) -> String {
+    pub(super) fn query_text(&self) -> String {
         form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.pairs).finish()
     }
 
     pub(super) fn is_unfiltered(&self) -> bool {
-        self.filter == Filter::default() && self.text.is_none() && self.page.before.is_none()
+        self.query.filter == Filter::default() && self.text.is_none() && !self.is_later_page()
     }
 
     /// Reports whether this is not the first page.
     pub(super) fn is_later_page(&self) -> bool {
-        self.page.before.is_some()
+        self.query.page.before.is_some()
     }
 
     /// Returns the filter in the form of the API's bulk operations.
     pub(super) fn to_wire(&self) -> JobFilter {
-        let Filter { statuses, kind, queue, labels, created_after, .. } = &self.filter;
+        let Filter { statuses, kind, queue, labels, created_after, .. } = &self.query.filter;
         JobFilter {
             status: statuses.iter().copied().map(to_wire::status).collect(),
             kind: kind.as_ref().map(ToString::to_string),
             queue: queue.as_ref().map(ToString::to_string),
             labels: labels.clone(),
-            created_after: created_after.map(|at| Instant(at.to_string())),
+            created_after: created_after.map(to_wire::instant),
         }
     }
 
     pub(super) fn form(&self, ctx: &PageContext<Read>, kinds: &[Kind]) -> Markup {
-        let kind = self.filter.kind.as_ref().map(ToString::to_string).unwrap_or_default();
-        let queue = self.filter.queue.as_ref().map(ToString::to_string).unwrap_or_default();
-        let labels = self.filter.labels.iter().map(|(name, value)| format!("{name}={value}"));
+        let JobFilter { status: statuses, kind, queue, labels, .. } = self.to_wire();
+        let (kind, queue) = (kind.unwrap_or_default(), queue.unwrap_or_default());
+        let labels = labels.iter().map(|(name, value)| format!("{name}={value}"));
         let mut labels: Vec<String> = labels.collect();
         if labels.is_empty() {
             labels.push(String::new());
@@ -128,7 +127,7 @@ impl JobSearch {
                     @for status in Status::ALL {
                         label.chip {
                             input type="checkbox" name="status" value=(status.as_str())
-                                checked[self.filter.statuses.contains(&status)];
+                                checked[statuses.contains(&status)];
                             (super::status(status))
                         }
                     }

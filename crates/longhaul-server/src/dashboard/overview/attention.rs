@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use longhaul::Timestamp;
 use maud::{Markup, html};
 
 use super::{COUNTED_MAX, OverviewData};
 use crate::api::http::caller::Inspect;
-use crate::dashboard::components::{count, duration};
+use crate::dashboard::components::{count, count_of, duration, timestamp};
 use crate::dashboard::page_context::PageContext;
 
 /// A queue is stalled if its oldest job has been due for this long.
@@ -52,9 +51,8 @@ fn problems(ctx: &PageContext<Inspect>, data: &OverviewData) -> Vec<Markup> {
             });
             continue;
         }
-        let oldest = queue.oldest_due_at.as_ref().and_then(|at| Timestamp::parse(at.as_str()));
-        let late = oldest.map(|at| data.now.since(at)).filter(|late| *late >= STALLED_AFTER);
-        if let Some(late) = late {
+        let late = queue.oldest_due_at.as_ref().map(|at| data.now.since(timestamp(at)));
+        if let Some(late) = late.filter(|late| *late >= STALLED_AFTER) {
             problems.push(html! {
                 strong {
                     "Queue " a href=(url) { (queue.name) } " is stalled: its oldest job has been due for "
@@ -75,7 +73,7 @@ fn problems(ctx: &PageContext<Inspect>, data: &OverviewData) -> Vec<Markup> {
     if data.failed_deliveries > 0 {
         let more = if data.failed_deliveries >= COUNTED_MAX { " or more" } else { "" };
         problems.push(html! {
-            strong { (count(number(data.failed_deliveries))) (more) " webhook deliveries failed." } " "
+            strong { (count_of(data.failed_deliveries)) (more) " webhook deliveries failed." } " "
             a href=(ctx.link("/ui/webhooks", &[("status", "failed")])) {
                 "Show failed deliveries"
             }
@@ -86,10 +84,6 @@ fn problems(ctx: &PageContext<Inspect>, data: &OverviewData) -> Vec<Markup> {
 
 fn plural(jobs: u64) -> &'static str {
     if jobs == 1 { "job" } else { "jobs" }
-}
-
-fn number(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 /// Formats a share with one decimal place, for example "7.3%".

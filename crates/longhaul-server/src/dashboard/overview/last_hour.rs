@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use longhaul::store::{Filter, PageRequest, StoreError};
-use longhaul::{Engine, Job, Status, Timestamp};
+use longhaul::Timestamp;
+use longhaul::store::{Filter, PageRequest};
+use longhaul_client::wire::{JobSummary, Status};
 use maud::{Markup, html};
 
-use crate::api::http::caller::Inspect;
+use crate::api::http::caller::{Caller, Inspect};
 use crate::dashboard::charts::{Column, columns};
-use crate::dashboard::components::{count, duration, time, truncated};
+use crate::dashboard::components::{count, count_of, duration, table, time, timestamp, truncated};
 use crate::dashboard::page_context::PageContext;
+use crate::jobs::query::{self, ListQuery};
+use crate::problem::Result;
+use crate::to_wire;
 
 /// Limit of the jobs that are read.
 const JOBS_MAX: usize = 5_000;
@@ -22,17 +26,13 @@ const AXIS_LABELS: (&str, &str) = ("1 hour ago", "now");
 const HOUR: Duration = Duration::from_hours(1);
 const FINISHED: [Status; 3] = [Status::Completed, Status::Failed, Status::Cancelled];
 
-/// The fields of a finished job that the statistics need.
 struct FinishedJob {
-    kind: String,
-    status: Status,
+    job: JobSummary,
+    completed_at: Timestamp,
     /// Whole minutes since it finished.
     ago: usize,
     /// From submission to finish.
     latency: Duration,
-    error: Option<String>,
-    id: String,
-    at: Timestamp,
 }
 
 pub(super) struct LastHour {
@@ -42,16 +42,18 @@ pub(super) struct LastHour {
 }
 
 impl LastHour {
-    pub(super) async fn read(engine: &Engine) -> Result<Self, StoreError> {
-        let filter = Filter { statuses: FINISHED.to_vec(), ..Filter::default() };
-        let request = PageRequest { limit: JOBS_MAX, before: None };
-        let page = engine.jobs_page(&filter, &request).await?;
-        let now = engine.now();
-        let oldest_at = page.jobs.last().map(|job| job.created_at);
+    pub(super) async fn read(caller: &Caller<Inspect>) -> Result<Self> {
+        let statuses = FINISHED.map(to_wire::status_from).to_vec();
+        let filter = Filter { statuses, ..Filter::default() };
+        let page = PageRequest { limit: JOBS_MAX, before: None };
+        let found = query::list(caller, &ListQuery { filter, page }).await?;
+        let now = caller.engine.now();
+        let oldest_at = found.jobs.last().map(|job| timestamp(&job.created_at));
         // Jobs are sorted by submission. Once the oldest one was submitted more than an hour ago, only jobs
         // with a latency of more than an hour can be missing.
-        let is_partial = page.next.is_some() && oldest_at.is_some_and(|at| now.since(at) < HOUR);
-        let jobs = page.jobs.iter().filter_map(|job| FinishedJob::of(job, now)).collect();
+        let is_partial =
+            found.next_cursor.is_some() && oldest_at.is_some_and(|at| now.since(at) < HOUR);
+        let jobs = found.jobs.into_iter().filter_map(|job| FinishedJob::of(job, now)).collect();
         Ok(Self { jobs, is_partial })
     }
 
@@ -61,7 +63,7 @@ impl LastHour {
 
     /// Returns a note if the statistics do not cover all jobs of the hour.
     pub(super) fn note(&self) -> Option<String> {
-        let jobs = count(u64::try_from(JOBS_MAX).unwrap_or(u64::MAX));
+        let jobs = count_of(JOBS_MAX);
         self.is_partial.then(|| format!("Based on the newest {jobs} jobs of the last hour."))
     }
 
@@ -70,7 +72,7 @@ impl LastHour {
     }
 
     fn of(&self, status: Status) -> u64 {
-        number(self.jobs.iter().filter(|job| job.status == status).count())
+        number(self.jobs.iter().filter(|end| end.job.status == status).count())
     }
 
     pub(super) fn charts(&self) -> Markup {
@@ -113,7 +115,8 @@ impl LastHour {
     fn by_minute(&self) -> Vec<Column> {
         let column = |ago: usize| {
             let count_of = |status| {
-                let those = self.jobs.iter().filter(|job| job.ago == ago && job.status == status);
+                let those =
+                    self.jobs.iter().filter(|end| end.ago == ago && end.job.status == status);
                 number(those.count())
             };
             let parts = FINISHED.map(|status| (status.as_str(), count_of(status)));
@@ -151,8 +154,8 @@ impl LastHour {
     pub(super) fn failing_kinds(&self) -> Vec<(&str, u64, u64)> {
         let mut kinds: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for end in &self.jobs {
-            let counts = kinds.entry(&end.kind).or_default();
-            counts.0 += u64::from(end.status == Status::Failed);
+            let counts = kinds.entry(&end.job.kind).or_default();
+            counts.0 += u64::from(end.job.status == Status::Failed);
             counts.1 += 1;
         }
         let mut failing: Vec<_> =
@@ -167,46 +170,39 @@ impl LastHour {
         if kinds.is_empty() {
             return html! {};
         }
-        let last = |kind: &str| {
-            let those =
-                self.jobs.iter().filter(|job| job.kind == kind && job.status == Status::Failed);
-            those.max_by_key(|job| job.at)
-        };
         html! {
             section aria-labelledby="failing-title" {
                 h2 #failing-title { "Failing kinds" }
-                div.scroll tabindex="0" role="group" aria-label="Failing kinds" {
-                    table {
-                        thead {
-                            tr { th { "Kind" } th { "Failed" } th { "Last failure" } th { "Error" } }
-                        }
-                        tbody {
-                            @for (kind, failed, finished) in kinds {
-                                tr {
-                                    td {
-                                        a
-                                            href=(ctx.link("/ui/jobs", &[("status", "failed"), ("kind", kind)])) {
-                                            (kind)
-                                        }
-                                    }
-                                    td { (count(failed)) " of " (count(finished)) }
-                                    @if let Some(end) = last(kind) {
-                                        td {
-                                            a.id
-                                                href=(ctx.link(&format!("/ui/jobs/{}", end.id), &[])) {
-                                                (end.id)
-                                            }
-                                            " " (time(&end.at))
-                                        }
-                                        td.details {
-                                            span.error-text {
-                                                (truncated(end.error.as_deref().unwrap_or_default(), 240))
-                                            }
-                                        }
-                                    }
-                                }
-                            }
-                        }
+                (table(
+                    "Failing kinds",
+                    &["Kind", "Failed", "Last failure", "Error"],
+                    kinds.into_iter().map(|counts| self.failing_row(ctx, counts)),
+                ))
+            }
+        }
+    }
+
+    fn failing_row(
+        &self,
+        ctx: &PageContext<Inspect>,
+        (kind, failed, finished): (&str, u64, u64),
+    ) -> Markup {
+        let all = self.jobs.iter();
+        let failures = all.filter(|end| end.job.kind == kind && end.job.status == Status::Failed);
+        let last = failures.max_by_key(|end| end.completed_at).map(|end| &end.job);
+        let url = ctx.link("/ui/jobs", &[("status", "failed"), ("kind", kind)]);
+        html! {
+            tr {
+                td { a href=(url) { (kind) } }
+                td { (count(failed)) " of " (count(finished)) }
+                @if let Some(job) = last {
+                    td {
+                        a.id href=(ctx.link(&format!("/ui/jobs/{}", job.job_id), &[])) { (job.job_id) }
+                        @if let Some(at) = &job.completed_at { " " (time(at)) }
+                    }
+                    td.details {
+                        @let error = job.error.as_ref().map_or("", |error| error.message.as_str());
+                        span.error-text { (truncated(error, 240)) }
                     }
                 }
             }
@@ -216,19 +212,12 @@ impl LastHour {
 
 impl FinishedJob {
     /// Returns `None` for a job that did not finish in the last hour.
-    fn of(job: &Job, now: Timestamp) -> Option<Self> {
-        let at = job.completed_at?;
-        let ago = now.since(at);
+    fn of(job: JobSummary, now: Timestamp) -> Option<Self> {
+        let completed_at = timestamp(job.completed_at.as_ref()?);
+        let ago = now.since(completed_at);
         let minutes = usize::try_from(ago.as_secs() / 60).ok().filter(|_| ago < HOUR)?;
-        Some(Self {
-            kind: job.kind.to_string(),
-            status: job.status,
-            ago: minutes,
-            latency: at.since(job.created_at),
-            error: job.error.as_ref().map(|error| error.message.clone()),
-            id: job.id.to_string(),
-            at,
-        })
+        let latency = completed_at.since(timestamp(&job.created_at));
+        Some(Self { job, completed_at, ago: minutes, latency })
     }
 }
 

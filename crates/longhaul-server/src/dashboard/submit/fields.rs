@@ -6,8 +6,8 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use crate::api::http::body;
-use crate::dashboard::form::{Form, invalid};
-use crate::problem::{Code, Problem};
+use crate::dashboard::form::Form;
+use crate::problem::{Code, Problem, Result};
 
 /// Name of the field that holds the input as JSON.
 const INPUT_FIELD: &str = "input";
@@ -87,7 +87,7 @@ impl InputForm {
     }
 
     /// Builds the input from the submitted form. Empty fields are omitted.
-    pub(super) fn read(&self, form: &Form) -> Result<RawJson, Problem> {
+    pub(super) fn read(&self, form: &Form) -> Result<RawJson> {
         let fields = match self {
             Self::Json { .. } => {
                 return json(INPUT_FIELD, form.verbatim(INPUT_FIELD).unwrap_or("null"));
@@ -169,11 +169,13 @@ impl Field {
         }
     }
 
-    fn read(&self, form: &Form) -> Result<Option<Value>, Problem> {
+    fn read(&self, form: &Form) -> Result<Option<Value>> {
         let Some(text) = form.verbatim(&self.key()).filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
-        let error = |expected: &str| invalid(format!("{}: {text:?} is not {expected}", self.name));
+        let error = |expected: &str| {
+            Problem::invalid(format_args!("{}: {text:?} is not {expected}", self.name))
+        };
         Ok(Some(match &self.value_type {
             // Browsers send line breaks as CR LF.
             FieldType::Multiline => Value::String(text.replace("\r\n", "\n")),
@@ -199,7 +201,7 @@ fn select(key: &str, help: &str, value: &str, words: &[&str], required: bool) ->
     }
 }
 
-fn json(name: &str, text: &str) -> Result<RawJson, Problem> {
+fn json(name: &str, text: &str) -> Result<RawJson> {
     body::reject_deep(text)?;
     body::reject_duplicate_keys(text)?;
     let invalid_json = |error: serde_json::Error| {

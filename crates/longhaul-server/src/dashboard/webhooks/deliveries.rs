@@ -2,30 +2,35 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use longhaul::JobId;
 use longhaul::store::{Filter, PageRequest};
-use longhaul::{JobId, Status};
-use longhaul_client::wire::{self, Delivery, DeliveryAttempt, Endpoint};
+use longhaul_client::wire::{Delivery, DeliveryAttempt, Endpoint, Status};
 use maud::{Markup, html};
 
 use crate::api::AppState;
 use crate::api::http::caller::{ManageWebhooks, Permission, Read};
 use crate::api::http::params::{IdPath, Pairs, bad};
 use crate::api::webhooks::{deliveries, endpoints};
-use crate::dashboard::components::{status, time, token_field, truncated};
+use crate::dashboard::components::{
+    ACTIONS, column_heading, next_page, post_button, status, tab, table, time, truncated,
+};
 use crate::dashboard::form::Form;
 use crate::dashboard::layout::Section;
 use crate::dashboard::page_context::PageContext;
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 
 const PAGE: usize = 50;
+/// Tabs: status filter and label.
+const TABS: [(&str, &str); 4] =
+    [("", "All"), ("pending", "Pending"), ("completed", "Delivered"), ("failed", "Failed")];
 
 /// Renders one page of deliveries with tabs by status.
 pub(super) async fn list<N: Permission>(
     ctx: &PageContext<N>,
     endpoints: &[Endpoint],
-) -> Result<Markup, Problem> {
-    let status_filter = ctx.param("status").map(|word| word.parse::<wire::Status>().map_err(bad));
+) -> Result<Markup> {
+    let status_filter = ctx.param("status").map(|word| word.parse::<Status>().map_err(bad));
     let status_filter = status_filter.transpose()?;
     let before =
         ctx.param("cursor").map(|text| text.parse::<JobId>().map_err(|()| bad("invalid cursor")));
@@ -35,55 +40,35 @@ pub(super) async fn list<N: Permission>(
     };
     let page = PageRequest { limit: PAGE, before: before.transpose()? };
     let found = deliveries::list(&ctx.caller.engine.outbox(), &filter, &page).await?;
-    let word = status_filter.map(wire::Status::as_str).unwrap_or_default();
+    let word = status_filter.map(Status::as_str).unwrap_or_default();
+    let next = found.next_cursor.as_deref();
+    let next = next.map(|next| ctx.link("/ui/webhooks", &[("status", word), ("cursor", next)]));
     Ok(html! {
         nav.tabs aria-label="Deliveries by status" {
-            (tab(ctx, "", "All", word))
-            (tab(ctx, "pending", "Pending", word))
-            (tab(ctx, "completed", "Delivered", word))
-            (tab(ctx, "failed", "Failed", word))
+            @for (filter, label) in TABS {
+                @let query: &[(&str, &str)] = if filter.is_empty() { &[] } else { &[("status", filter)] };
+                (tab(&ctx.link("/ui/webhooks", query), label, filter == word))
+            }
         }
         @if found.deliveries.is_empty() {
             p.soft { "No deliveries." }
         } @else {
-            (table(ctx, &found.deliveries, endpoints))
+            (delivery_table(ctx, &found.deliveries, endpoints))
         }
-        @if let Some(next) = &found.next_cursor {
-            nav.pages aria-label="Pages of deliveries" {
-                a rel="next" href=(ctx.link("/ui/webhooks", &[("status", word), ("cursor", next)])) {
-                    "Older"
-                }
-            }
-        }
+        (next_page("Pages of deliveries", "Older", next))
     })
 }
 
-fn tab<N: Permission>(ctx: &PageContext<N>, word: &str, label: &str, current: &str) -> Markup {
-    let query: &[(&str, &str)] = if word.is_empty() { &[] } else { &[("status", word)] };
-    let url = ctx.link("/ui/webhooks", query);
-    html! {
-        @if word == current {
-            a href=(url) aria-current="page" { (label) }
-        } @else {
-            a href=(url) { (label) }
-        }
-    }
-}
-
-fn table<N: Permission>(
+fn delivery_table<N: Permission>(
     ctx: &PageContext<N>,
     deliveries: &[Delivery],
     endpoints: &[Endpoint],
 ) -> Markup {
+    let headings = ["Delivery", "Event", "Job", "To", "Status", "Attempt", "Time", ACTIONS];
     html! {
         div.scroll tabindex="0" role="group" aria-label="Table of deliveries" {
             table.rows {
-                thead {
-                    tr {
-                        th { "Delivery" } th { "Event" } th { "Job" } th { "To" } th { "Status" }
-                        th { "Attempt" } th { "Time" } th { span.visually-hidden { "Actions" } }
-                    }
-                }
+                thead { tr { @for heading in headings { th { (column_heading(heading)) } } } }
                 tbody { @for delivery in deliveries { (row(ctx, delivery, endpoints)) } }
             }
         }
@@ -103,14 +88,21 @@ fn row<N: Permission>(ctx: &PageContext<N>, delivery: &Delivery, endpoints: &[En
                 @else { span.soft { "–" } }
             }
             td.details title=[delivery.endpoint_id.as_deref()] { (destination(delivery, endpoints)) }
-            td {
-                (status(to_wire::status_from(delivery.status)))
-                @if let Some(error) = &delivery.error { p.error-text { (truncated(error, 200)) } }
-            }
-            td { (delivery.attempt) " of " (delivery.max_attempts) }
-            td { (time(&delivery.timestamp)) }
-            td { (resend_button(ctx, delivery)) }
+            (delivery_cells(delivery))
+            td { (resend_button(ctx, delivery, "/ui/deliveries")) }
         }
+    }
+}
+
+/// Renders the cells for the status, attempt and time of a delivery.
+pub(in crate::dashboard) fn delivery_cells(delivery: &Delivery) -> Markup {
+    html! {
+        td {
+            (status(delivery.status))
+            @if let Some(error) = &delivery.error { p.error-text { (truncated(error, 200)) } }
+        }
+        td { (delivery.attempt) " of " (delivery.max_attempts) }
+        td { (time(&delivery.timestamp)) }
     }
 }
 
@@ -128,12 +120,16 @@ fn short_id(id: &str) -> String {
     rest.map_or_else(|| id.to_owned(), |rest| format!("…{rest}"))
 }
 
-fn resend_button<N: Permission>(ctx: &PageContext<N>, delivery: &Delivery) -> Markup {
-    let may_resend = ctx.may::<ManageWebhooks>() && delivery.status.is_terminal();
-    let action = ctx.link(&format!("/ui/deliveries/{}/resend", delivery.delivery_id), &[]);
+/// Renders the button that resends a finished delivery; `folder` is the path of its page.
+pub(in crate::dashboard) fn resend_button<N: Permission>(
+    ctx: &PageContext<N>,
+    delivery: &Delivery,
+    folder: &str,
+) -> Markup {
+    let action = ctx.link(&format!("{folder}/{}/resend", delivery.delivery_id), &[]);
     html! {
-        @if may_resend {
-            form method="post" action=(action) { (token_field(&ctx.session)) button { "Resend" } }
+        @if ctx.may::<ManageWebhooks>() && delivery.status.is_terminal() {
+            (post_button(&ctx.session, &action, "Resend"))
         }
     }
 }
@@ -142,20 +138,19 @@ pub(super) async fn show(
     State(state): State<AppState>,
     ctx: PageContext<Read>,
     IdPath(id): IdPath,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let id = deliveries::delivery_id(&id)?;
     let known = endpoints::list(&state, &ctx.caller, Pairs::default()).await?;
     let delivery = deliveries::with_attempts(&ctx.caller.engine.outbox(), id).await?;
-    let delivery_status = to_wire::status_from(delivery.status);
     let content = html! {
         section #delivery data-live aria-label="Delivery" {
             h1 { span.soft { (delivery.event) } " " code { (delivery.delivery_id) } }
             p.headline {
-                (status(delivery_status))
+                (status(delivery.status))
                 span { "Attempt " (delivery.attempt) " of " (delivery.max_attempts) }
-                (resend_button(&ctx, &delivery))
+                (resend_button(&ctx, &delivery, "/ui/deliveries"))
             }
-            @if let Some(error) = delivery.error.as_ref().filter(|_| delivery_status != Status::Completed) {
+            @if let Some(error) = delivery.error.as_ref().filter(|_| delivery.status != Status::Completed) {
                 div.error-box role="note" aria-label="Error" { pre.error-text { (error) } }
             }
             dl.facts {
@@ -172,41 +167,26 @@ pub(super) async fn show(
             @if delivery.attempts.is_empty() {
                 p.soft { "Nothing yet." }
             } @else {
-                (attempts(&delivery.attempts))
+                (table(
+                    "Attempts of this delivery",
+                    &["Time", "Response", "Duration", "Body"],
+                    delivery.attempts.iter().map(attempt_row),
+                ))
             }
         }
     };
     Ok(ctx.page("Delivery", Section::Webhooks, &content))
 }
 
-fn attempts(attempts: &[DeliveryAttempt]) -> Markup {
+fn attempt_row(attempt: &DeliveryAttempt) -> Markup {
     html! {
-        div.scroll tabindex="0" role="group" aria-label="Attempts of this delivery" {
-            table {
-                thead { tr { th { "Time" } th { "Response" } th { "Duration" } th { "Body" } } }
-                tbody {
-                    @for attempt in attempts {
-                        tr {
-                            td { (time(&attempt.at)) }
-                            td {
-                                @if let Some(status) = attempt.status {
-                                    (status)
-                                } @else {
-                                    span.soft { "None" }
-                                }
-                            }
-                            td { (attempt.latency_ms) " ms" }
-                            td {
-                                @if let Some(error) = &attempt.error {
-                                    p.error-text { (truncated(error, 400)) }
-                                }
-                                @if let Some(answer) = &attempt.answer {
-                                    pre { (truncated(answer, 1_000)) }
-                                }
-                            }
-                        }
-                    }
-                }
+        tr {
+            td { (time(&attempt.at)) }
+            td { @if let Some(status) = attempt.status { (status) } @else { span.soft { "None" } } }
+            td { (attempt.latency_ms) " ms" }
+            td {
+                @if let Some(error) = &attempt.error { p.error-text { (truncated(error, 400)) } }
+                @if let Some(answer) = &attempt.answer { pre { (truncated(answer, 1_000)) } }
             }
         }
     }
@@ -216,7 +196,7 @@ pub(super) async fn resend(
     ctx: PageContext<ManageWebhooks>,
     IdPath(id): IdPath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let resent = deliveries::resend(&ctx.caller, deliveries::delivery_id(&id)?).await?;
     Ok(ctx.done(&format!("/ui/deliveries/{resent}"), "resend"))
 }

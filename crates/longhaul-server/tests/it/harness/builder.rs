@@ -160,7 +160,6 @@ impl TestServerBuilder {
             client: self.egress,
         };
         let dispatcher = WebhookDispatcher::new(
-            Arc::clone(&stores.jobs),
             Arc::clone(&hooks.endpoints),
             hooks.secrets.clone(),
             hooks.client.clone(),

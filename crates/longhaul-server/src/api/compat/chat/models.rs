@@ -12,13 +12,13 @@ use crate::api::AppState;
 use crate::api::compat::error_format::ErrorFormat;
 use crate::api::http::body;
 use crate::api::http::caller::{Caller, Inspect, Read};
-use crate::problem::Problem;
+use crate::problem::Result;
 
 /// `GET /api/tags`
 pub(crate) async fn tags(
     State(state): State<AppState>,
     _caller: Caller<Inspect>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     Ok(respond(ErrorFormat::Ollama, state.chat()?.tags().await))
 }
 
@@ -26,7 +26,7 @@ pub(crate) async fn tags(
 pub(crate) async fn models(
     State(state): State<AppState>,
     _caller: Caller<Inspect>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     Ok(respond(ErrorFormat::OpenAi, state.chat()?.models().await))
 }
 
@@ -35,7 +35,7 @@ pub(crate) async fn model(
     State(state): State<AppState>,
     _caller: Caller<Inspect>,
     Path(model): Path<String>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     Ok(respond(ErrorFormat::OpenAi, state.chat()?.model(&model).await))
 }
 
@@ -45,7 +45,7 @@ pub(crate) async fn show(
     _caller: Caller<Read>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let chat = state.chat()?;
     let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
     let asked: JsonObject = body::outer_object(&text)?;
@@ -56,7 +56,7 @@ pub(crate) async fn show(
 pub(crate) async fn version(
     State(state): State<AppState>,
     _caller: Caller<Inspect>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     state.chat()?;
     Ok(Json(json!({"version": env!("CARGO_PKG_VERSION")})).into_response())
 }

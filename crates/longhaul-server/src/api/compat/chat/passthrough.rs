@@ -8,7 +8,7 @@ use longhaul::job::Record;
 use longhaul::{JobId, Status};
 use longhaul_kinds::chat::{ChatApi, ChatCall, ChatResult, http_status};
 
-use super::stream::{self, ResponseStream};
+use super::stream::{self, ChatResponseStream};
 use super::submit::{parse, submission};
 use crate::api::AppState;
 use crate::api::compat::error_format::{ErrorFormat, NOT_RETRYABLE, not_retryable, with_job_id};
@@ -16,7 +16,7 @@ use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::idempotency;
 use crate::api::http::respond;
 use crate::jobs::{submit as service, wait};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 
 /// `POST /api/chat`
 pub(crate) async fn ollama_chat(
@@ -24,7 +24,7 @@ pub(crate) async fn ollama_chat(
     caller: Caller<Submit>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     respond(state, caller, headers, body, ChatApi::OllamaChat).await
 }
 
@@ -34,7 +34,7 @@ pub(crate) async fn ollama_generate(
     caller: Caller<Submit>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     respond(state, caller, headers, body, ChatApi::OllamaGenerate).await
 }
 
@@ -44,7 +44,7 @@ pub(crate) async fn openai_chat(
     caller: Caller<Submit>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     respond(state, caller, headers, body, ChatApi::OpenAiChat).await
 }
 
@@ -54,7 +54,7 @@ async fn respond(
     headers: HeaderMap,
     body: Body,
     api: ChatApi,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let chat = state.chat()?.clone();
     // Never required here, because other systems' clients do not send one.
     let key = idempotency::key(&headers, false)?;
@@ -64,7 +64,7 @@ async fn respond(
     if call.streams() {
         let reader = chat.stream_logs().read(&tenant, id);
         let authorization = caller.authorization(&headers);
-        let response_stream = ResponseStream::new(&call, reader, handle, state, authorization);
+        let response_stream = ChatResponseStream::new(&call, reader, handle, state, authorization);
         return Ok(with_job_id(stream::respond(response_stream).await?, id));
     }
     let authorization = caller.authorization(&headers);
@@ -81,18 +81,16 @@ pub(crate) fn stopping(job: JobId) -> Problem {
 }
 
 /// Response to a caller that does not stream.
-fn complete_response(call: &ChatCall, record: &Record) -> Result<Response, Problem> {
+fn complete_response(call: &ChatCall, record: &Record) -> Result<Response> {
     match outcome(record)? {
-        Outcome::Completed(answer) => Ok(respond::raw_json(&answer.body)),
-        Outcome::Failed { status, message, code } => {
+        ChatOutcome::Completed(answer) => Ok(respond::raw_json(&answer.body)),
+        ChatOutcome::Failed { status, message, code } => {
             let format = ErrorFormat::of(call.api);
             Ok(not_retryable(format.respond(status, &message, code.as_deref())))
         }
     }
 }
-
-/// Outcome of a chat job.
-pub(crate) enum Outcome {
+pub(crate) enum ChatOutcome {
     Completed(ChatResult),
     Failed {
         /// HTTP status for the caller.
@@ -103,19 +101,19 @@ pub(crate) enum Outcome {
 }
 
 /// Returns the outcome of a finished chat job.
-pub(crate) fn outcome(record: &Record) -> Result<Outcome, Problem> {
+pub(crate) fn outcome(record: &Record) -> Result<ChatOutcome> {
     if let Some(result) = &record.result {
-        return Ok(Outcome::Completed(result.to().map_err(Problem::internal)?));
+        return Ok(ChatOutcome::Completed(result.to().map_err(Problem::internal)?));
     }
     Ok(match (&record.job.error, record.job.status) {
-        (Some(error), Status::Failed) => Outcome::Failed {
+        (Some(error), Status::Failed) => ChatOutcome::Failed {
             status: http_status(&error.code),
             message: error.message.clone(),
             code: Some(error.code.clone()),
         },
         (_, status) => {
             let message = format!("the job is {status} and has no result");
-            Outcome::Failed { status: 409, message, code: Some(status.as_str().to_owned()) }
+            ChatOutcome::Failed { status: 409, message, code: Some(status.as_str().to_owned()) }
         }
     })
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::encoding;
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 
 /// Label with the requested model.
@@ -63,7 +63,7 @@ pub(crate) fn chat_result(result: &RawValue) -> Option<Box<RawValue>> {
 }
 
 /// Responds with the current state of a job.
-pub(crate) async fn show(engine: &Engine, record: Record) -> Result<Response, Problem> {
+pub(crate) async fn show(engine: &Engine, record: Record) -> Result<Response> {
     let job = &record.job;
     let answer: Option<ChatResult> = record.result.as_ref().and_then(|result| result.to().ok());
     let response = ChatJob {

@@ -9,9 +9,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::HeaderValue;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use futures_util::stream;
 use longhaul::job::Record;
 use longhaul::store::StoreError;
@@ -19,13 +17,13 @@ use longhaul::{JobHandle, JobId, Timestamp};
 use longhaul_kinds::chat::{Accumulator, ChatApi, ChatCall, StreamRead, StreamReader};
 use serde_json::Value;
 
-use super::passthrough::{Outcome, outcome, stopping};
+use super::passthrough::{ChatOutcome, outcome, stopping};
 use crate::api::AppState;
 use crate::api::compat::error_format::{ErrorFormat, not_retryable};
 use crate::api::http::caller::{Authorization, Submit};
 use crate::api::http::load_shedding::without_permit;
-use crate::api::jobs::X_ACCEL_BUFFERING;
-use crate::problem::Problem;
+use crate::api::http::respond;
+use crate::problem::{Problem, Result};
 
 /// Interval of authorization checks.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
@@ -35,7 +33,7 @@ const DONE: &str = "data: [DONE]\n\n";
 type Ending = Pin<Box<dyn Future<Output = Result<Record, StoreError>> + Send>>;
 
 /// State of one response stream.
-pub(crate) struct ResponseStream {
+pub(crate) struct ChatResponseStream {
     api: ChatApi,
     /// `stream_options.include_usage` of the `OpenAI` API.
     usage: bool,
@@ -63,7 +61,7 @@ enum StreamEvent {
     Nothing,
 }
 
-impl ResponseStream {
+impl ChatResponseStream {
     pub(crate) fn new(
         call: &ChatCall,
         reader: StreamReader,
@@ -124,13 +122,13 @@ impl ResponseStream {
     }
 
     /// Queues the rest of the response.
-    fn end(&mut self, record: &Record) -> Result<(), Problem> {
+    fn end(&mut self, record: &Record) -> Result<()> {
         self.is_finished = true;
         match outcome(record)? {
-            Outcome::Failed { status, message, code } => {
+            ChatOutcome::Failed { status, message, code } => {
                 self.fail(status, &message, code.as_deref());
             }
-            Outcome::Completed(answer) => {
+            ChatOutcome::Completed(answer) => {
                 let body: Value = answer.body.to().map_err(Problem::internal)?;
                 match self.sent.remaining(&body, self.usage) {
                     Ok(rest) => {
@@ -212,7 +210,7 @@ fn framed(api: ChatApi, text: &str) -> String {
 }
 
 /// Responds once the first chunk is available, because until then an error can still set the HTTP status.
-pub(crate) async fn respond(mut stream_state: ResponseStream) -> Result<Response, Problem> {
+pub(crate) async fn respond(mut stream_state: ChatResponseStream) -> Result<Response> {
     while stream_state.next.is_empty() {
         match without_permit(stream_state.next_event()).await {
             StreamEvent::Piece(read) => stream_state.take(read),
@@ -223,7 +221,7 @@ pub(crate) async fn respond(mut stream_state: ResponseStream) -> Result<Response
             }
             StreamEvent::Ended(ended) => {
                 let record = ended?;
-                if let Outcome::Failed { status, message, code } = outcome(&record)? {
+                if let ChatOutcome::Failed { status, message, code } = outcome(&record)? {
                     let format = ErrorFormat::of(stream_state.api);
                     return Ok(not_retryable(format.respond(status, &message, code.as_deref())));
                 }
@@ -235,11 +233,6 @@ pub(crate) async fn respond(mut stream_state: ResponseStream) -> Result<Response
         ChatApi::OllamaChat | ChatApi::OllamaGenerate => "application/x-ndjson",
         ChatApi::OpenAiChat => "text/event-stream",
     };
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static(content_type)),
-        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        (X_ACCEL_BUFFERING, HeaderValue::from_static("no")),
-    ];
-    let body = Body::from_stream(stream::unfold(stream_state, ResponseStream::next));
-    Ok((headers, body).into_response())
+    let body = Body::from_stream(stream::unfold(stream_state, ChatResponseStream::next));
+    Ok(respond::stream(content_type, body))
 }

@@ -17,7 +17,7 @@ use crate::api::http::body;
 use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::idempotency;
 use crate::jobs::submit as service;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 
 /// Extension of Ollama's format in `POST /jobs`.
 const STATE_WEBHOOK_URL: &str = "state_webhook_url";
@@ -28,7 +28,7 @@ pub(crate) async fn submit(
     caller: Caller<Submit>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     state.chat()?;
     let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
     let mut call = parse(&caller, &headers, body, ChatApi::OllamaChat).await?;
@@ -49,7 +49,7 @@ pub(crate) async fn parse(
     headers: &HeaderMap,
     body: Body,
     api: ChatApi,
-) -> Result<ChatCall, Problem> {
+) -> Result<ChatCall> {
     let bytes_max = body::submission_bytes_max(caller.engine.limits());
     let text = body::json_text(headers, body, bytes_max).await?;
     body::reject_duplicate_keys(&text)?;
@@ -57,8 +57,6 @@ pub(crate) async fn parse(
     call.check().map_err(|reason| Problem::new(Code::BadRequest, reason))?;
     Ok(call)
 }
-
-/// Builds the submission of a call.
 pub(crate) fn submission(
     caller: &Caller<Submit>,
     call: &ChatCall,
@@ -70,7 +68,7 @@ pub(crate) fn submission(
 }
 
 /// Takes the state webhook out of a body and checks its URL.
-async fn webhook(state: &AppState, body: &mut JsonObject) -> Result<Option<Webhook>, Problem> {
+async fn webhook(state: &AppState, body: &mut JsonObject) -> Result<Option<Webhook>> {
     let Some(value) = body.remove(STATE_WEBHOOK_URL) else { return Ok(None) };
     let url: Option<String> = serde_json::from_str(value.get()).map_err(|_| {
         Problem::new(Code::Validation, format!("{STATE_WEBHOOK_URL} must be a URL"))

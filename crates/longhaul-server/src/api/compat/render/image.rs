@@ -14,7 +14,7 @@ use crate::api::AppState;
 use crate::api::http::caller::Caller;
 use crate::api::http::params::Pairs;
 use crate::api::jobs::serve_artifact;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::security_headers::{CROSS_ORIGIN, CROSS_ORIGIN_RESOURCE_POLICY};
 
 /// Allows inline styles and embedded fonts and images. Sandboxed without scripts, as a second line of defence behind
@@ -35,7 +35,7 @@ pub(crate) async fn get(
     path: LinkPath,
     query: Pairs,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     state.render()?;
     let shortlink = path.map(|Path(link)| link).map_err(|_| unknown())?;
     let job = find_completed(&caller.engine, &shortlink).await?.ok_or_else(unknown)?;
@@ -48,7 +48,7 @@ pub(crate) async fn get_public(
     path: LinkPath,
     query: Pairs,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let render = state.render()?;
     let shortlink = path.map(|Path(link)| link).map_err(|_| unknown())?;
     for tenant in render.links.tenants(&shortlink) {
@@ -64,7 +64,7 @@ pub(crate) async fn get_public(
 }
 
 /// Returns the completed job of a short link.
-async fn find_completed(engine: &Engine, shortlink: &str) -> Result<Option<JobHandle>, Problem> {
+async fn find_completed(engine: &Engine, shortlink: &str) -> Result<Option<JobHandle>> {
     let known = engine.find_by_key(&key(shortlink), Some(RenderKind::NAME), None, None).await;
     match known {
         Ok(found) => Ok(found.filter(|found| found.submitted().job.status == Status::Completed)),
@@ -80,7 +80,7 @@ async fn respond(
     query: &Pairs,
     headers: &HeaderMap,
     cache_control: HeaderValue,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let name = job.submitted().job.artifacts.first().map(|artifact| artifact.name.clone());
     let name = name.ok_or_else(unknown)?;
     let mut response = serve_artifact(engine, job.id(), &name, headers).await?;

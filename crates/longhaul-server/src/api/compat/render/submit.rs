@@ -22,8 +22,9 @@ use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::idempotency;
 use crate::api::http::params::Pairs;
 use crate::api::http::prefer::preference;
+use crate::api::http::respond::set_header;
 use crate::jobs::{submit as service, wait};
-use crate::problem::{Code, KeepBody, Problem};
+use crate::problem::{Code, KeepBody, Problem, Result};
 
 /// Seconds until the next poll; most diagrams are rendered by then.
 const POLL_AFTER_S: HeaderValue = HeaderValue::from_static("1");
@@ -35,7 +36,7 @@ pub(crate) async fn submit(
     query: Pairs,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let render = state.render()?;
     let preference = preference(&headers, query, state.settings.sync_wait_max)?;
     // The request itself is the key. A key in the header is only validated.
@@ -70,7 +71,7 @@ async fn job(
     render: &RenderApi,
     request: &RenderRequest,
     shortlink: &str,
-) -> Result<JobHandle, Problem> {
+) -> Result<JobHandle> {
     let key = key(shortlink);
     let known = async || engine.find_by_key(&key, Some(RenderKind::NAME), None, None).await;
     if let Some(found) = known().await? {
@@ -134,9 +135,7 @@ fn accepted(record: &Record) -> Response {
     let body = Json(json!({"jobId": id, "status": status, "statusUrl": url}));
     let mut response = (StatusCode::ACCEPTED, body).into_response();
     response.headers_mut().insert(RETRY_AFTER, POLL_AFTER_S);
-    if let Ok(url) = HeaderValue::from_str(&url) {
-        response.headers_mut().insert(LOCATION, url);
-    }
+    set_header(&mut response, LOCATION, &url);
     response
 }
 

@@ -13,12 +13,12 @@ use super::{object, reject_deep};
 use crate::fuzzing::{Target, text};
 
 /// Depth and duplicates as found by a real parser.
-struct Seen {
+struct JsonStructure {
     depth: usize,
     doubled: bool,
 }
 
-impl<'de> Deserialize<'de> for Seen {
+impl<'de> Deserialize<'de> for JsonStructure {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ReadAny)
     }
@@ -26,50 +26,50 @@ impl<'de> Deserialize<'de> for Seen {
 
 struct ReadAny;
 
-const LEAF: Seen = Seen { depth: 0, doubled: false };
+const LEAF: JsonStructure = JsonStructure { depth: 0, doubled: false };
 
 impl<'de> Visitor<'de> for ReadAny {
-    type Value = Seen;
+    type Value = JsonStructure;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any value")
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Seen, E> {
+    fn visit_bool<E>(self, _: bool) -> Result<JsonStructure, E> {
         Ok(LEAF)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Seen, E> {
+    fn visit_i64<E>(self, _: i64) -> Result<JsonStructure, E> {
         Ok(LEAF)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Seen, E> {
+    fn visit_u64<E>(self, _: u64) -> Result<JsonStructure, E> {
         Ok(LEAF)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Seen, E> {
+    fn visit_f64<E>(self, _: f64) -> Result<JsonStructure, E> {
         Ok(LEAF)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Seen, E> {
+    fn visit_str<E>(self, _: &str) -> Result<JsonStructure, E> {
         Ok(LEAF)
     }
 
-    fn visit_unit<E>(self) -> Result<Seen, E> {
+    fn visit_unit<E>(self) -> Result<JsonStructure, E> {
         Ok(LEAF)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Seen, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<JsonStructure, A::Error> {
         let mut seen = LEAF;
-        while let Some(item) = items.next_element::<Seen>()? {
+        while let Some(item) = items.next_element::<JsonStructure>()? {
             seen.add(&item);
         }
         Ok(seen.inside())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Seen, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<JsonStructure, A::Error> {
         let (mut seen, mut keys) = (LEAF, HashSet::new());
-        while let Some((key, value)) = entries.next_entry::<String, Seen>()? {
+        while let Some((key, value)) = entries.next_entry::<String, JsonStructure>()? {
             seen.add(&value);
             seen.doubled |= !keys.insert(key);
         }
@@ -77,7 +77,7 @@ impl<'de> Visitor<'de> for ReadAny {
     }
 }
 
-impl Seen {
+impl JsonStructure {
     fn add(&mut self, inner: &Self) {
         self.depth = self.depth.max(inner.depth);
         self.doubled |= inner.doubled;
@@ -104,7 +104,7 @@ pub(crate) const DEPTH: Target = (
 /// The scan counts as a reader does.
 fn depth(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
-    let Ok(seen) = serde_json::from_str::<Seen>(text) else {
+    let Ok(seen) = serde_json::from_str::<JsonStructure>(text) else {
         // What is not JSON, or nests deeper than serde goes, is only scanned.
         exceeds(text, 64);
         return;
@@ -129,7 +129,7 @@ pub(crate) const UNIQUE: Target = (
 fn unique(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     let found = find(text);
-    if let Ok(seen) = serde_json::from_str::<Seen>(text) {
+    if let Ok(seen) = serde_json::from_str::<JsonStructure>(text) {
         assert_eq!(found.is_some(), seen.doubled, "{text:?}: {found:?}");
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct PathOfJob {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 #[expect(dead_code, reason = "only described; `list_jobs` reads it")]
-pub(crate) struct ListParams {
+pub(crate) struct JobListParams {
     /// Status filter; may be repeated or a comma-separated list.
     status: Option<Vec<Status>>,
     /// Kind filter.

@@ -112,9 +112,9 @@ const OF_ONE_JOB: [&str; 11] = [
 ];
 
 /// Response to a submission or a change of a job.
-pub(crate) struct Accepted;
+pub(crate) struct AcceptedJob;
 
-impl IntoResponses for Accepted {
+impl IntoResponses for AcceptedJob {
     fn responses() -> Responses {
         let location = || header("URL of the job.");
         let applied = || header("Preferences that were honoured.");

@@ -16,12 +16,12 @@ use super::Signer;
 /// Serves discovery and keys, and counts key requests.
 pub(crate) struct LocalIssuer {
     pub(crate) url: String,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<IssuerState>>,
     serving: JoinHandle<()>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct IssuerState {
     url: String,
     keys: Vec<Value>,
     asked: usize,
@@ -47,7 +47,8 @@ impl LocalIssuer {
     pub(crate) async fn start(signers: &[&Signer]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let shared = Arc::new(Mutex::new(Shared { url: url.clone(), ..Shared::default() }));
+        let shared =
+            Arc::new(Mutex::new(IssuerState { url: url.clone(), ..IssuerState::default() }));
         let router = Router::new()
             .route("/.well-known/openid-configuration", get(discovery))
             .route("/keys", get(keys))
@@ -83,7 +84,7 @@ impl Drop for LocalIssuer {
     }
 }
 
-async fn discovery(State(shared): State<Arc<Mutex<Shared>>>) -> Response {
+async fn discovery(State(shared): State<Arc<Mutex<IssuerState>>>) -> Response {
     let shared = shared.lock().unwrap();
     let issuer = match shared.behaviour {
         Behaviour::Impostor => "https://other.example",
@@ -95,7 +96,7 @@ async fn discovery(State(shared): State<Arc<Mutex<Shared>>>) -> Response {
     axum::Json(said).into_response()
 }
 
-async fn keys(State(shared): State<Arc<Mutex<Shared>>>) -> Response {
+async fn keys(State(shared): State<Arc<Mutex<IssuerState>>>) -> Response {
     let mut shared = shared.lock().unwrap();
     shared.asked += 1;
     match &shared.behaviour {
@@ -109,6 +110,6 @@ async fn keys(State(shared): State<Arc<Mutex<Shared>>>) -> Response {
 }
 
 /// Target of the redirect.
-async fn moved(State(shared): State<Arc<Mutex<Shared>>>) -> Response {
+async fn moved(State(shared): State<Arc<Mutex<IssuerState>>>) -> Response {
     axum::Json(json!({"keys": shared.lock().unwrap().keys})).into_response()
 }

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
 
 use super::super::testing::{BEGIN, Behaviour, IssuerHarness, LocalIssuer, Signer, settings};
-use super::super::{Issuer, VerifyError, check_issuer};
+use super::super::{Issuer, TokenVerifyError, check_issuer};
 use super::{TokenError, wrong};
 
 const MINUTE: u64 = 60;
@@ -98,7 +98,7 @@ async fn cached_keys_are_used_for_a_day_while_the_issuer_is_down() {
     harness.pass(DAY - 1);
     harness.verify(&token).await.unwrap();
     harness.pass(11);
-    assert_eq!(harness.verify(&token).await, Err(VerifyError::NoKeys));
+    assert_eq!(harness.verify(&token).await, Err(TokenVerifyError::NoKeys));
     harness.server.be(Behaviour::Well);
     harness.pass(10);
     harness.verify(&token).await.unwrap();
@@ -109,15 +109,15 @@ async fn issuer_may_start_after_the_server() {
     let harness = IssuerHarness::new().await;
     harness.server.be(Behaviour::Down);
     let token = harness.token(|_| {});
-    assert_eq!(harness.verify(&token).await, Err(VerifyError::NoKeys));
+    assert_eq!(harness.verify(&token).await, Err(TokenVerifyError::NoKeys));
     harness.server.be(Behaviour::Well);
-    assert_eq!(harness.verify(&token).await, Err(VerifyError::NoKeys), "asked a moment ago");
+    assert_eq!(harness.verify(&token).await, Err(TokenVerifyError::NoKeys), "asked a moment ago");
     harness.pass(10);
     harness.verify(&token).await.unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let unreachable =
         Issuer::new(settings(&format!("http://{gone}")), harness.clock.clone()).unwrap();
-    assert_eq!(unreachable.verify(&token).await, Err(VerifyError::NoKeys));
+    assert_eq!(unreachable.verify(&token).await, Err(TokenVerifyError::NoKeys));
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn keys_of_another_issuer_are_rejected() {
     let elsewhere = Behaviour::Elsewhere(format!("{}/moved", other.url));
     for behaviour in [Behaviour::Impostor, Behaviour::Endless, elsewhere] {
         harness.server.be(behaviour);
-        assert_eq!(harness.verify(&harness.token(|_| {})).await, Err(VerifyError::NoKeys));
+        assert_eq!(harness.verify(&harness.token(|_| {})).await, Err(TokenVerifyError::NoKeys));
         harness.pass(10);
     }
     harness.server.be(Behaviour::Elsewhere("/moved".to_owned()));
@@ -161,7 +161,7 @@ async fn keys_for_other_uses_are_ignored() {
         json!({}),
     ];
     harness.server.publish_raw(useless.to_vec());
-    assert_eq!(harness.verify(&harness.token(|_| {})).await, Err(VerifyError::NoKeys));
+    assert_eq!(harness.verify(&harness.token(|_| {})).await, Err(TokenVerifyError::NoKeys));
     harness.server.publish_raw([&useless[..], &[harness.signer.jwk()]].concat());
     harness.pass(10);
     harness.verify(&harness.token(|_| {})).await.unwrap();
