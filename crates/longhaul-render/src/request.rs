@@ -10,6 +10,8 @@ use crate::{ErrorCode, Limits, Options, RenderError};
 pub struct RenderRequest {
     pub source: String,
     pub format: Format,
+    /// Defaults to SVG.
+    #[serde(default)]
     pub output_type: OutputType,
     #[serde(default)]
     pub options: Options,
@@ -26,9 +28,10 @@ pub enum Format {
 }
 
 /// Image format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutputType {
+    #[default]
     Svg,
     Png,
 }

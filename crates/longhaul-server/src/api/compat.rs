@@ -8,6 +8,7 @@ mod error_format;
 pub(crate) mod render;
 
 use axum::Router;
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
@@ -68,13 +69,17 @@ async fn find(caller: &Caller, id: JobId) -> Result<(CompatApi, Record)> {
 }
 
 /// `GET /jobs/{id}`
-async fn get_job(caller: Caller, path: Result<JobPath>) -> Result<Response> {
+async fn get_job(
+    State(state): State<AppState>,
+    caller: Caller,
+    path: Result<JobPath>,
+) -> Result<Response> {
     let JobPath(id) = path.map_err(|_| unknown())?;
     let (api, record) = find(&caller, id).await?;
     match api {
         CompatApi::Chat => chat::show(&caller.engine, record).await,
         #[cfg(feature = "render")]
-        CompatApi::Render => Ok(render::show(&record)),
+        CompatApi::Render => render::show(&state, &record),
     }
 }
 

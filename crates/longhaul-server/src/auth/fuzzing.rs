@@ -47,11 +47,12 @@ pub(crate) const BEARER: Target = (
     &[b"Bearer lh_x", b"bearer  a b ", b"Basic eDp5", b"Bearer", b" ", b"Bearer \xff"],
 );
 
-/// The credential is the trimmed text behind the scheme.
+/// The credential of a bearer token is the trimmed text behind the scheme.
 fn bearer(bytes: &[u8]) {
     let Ok(value) = HeaderValue::from_bytes(bytes) else { return };
     let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
-    if let Ok(key) = credential_text(&headers) {
+    let is_basic = bytes.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic "));
+    if let (Ok(key), false) = (credential_text(&headers), is_basic) {
         let key = key.unwrap_or_default();
         assert_eq!(key, key.trim());
         let plain =

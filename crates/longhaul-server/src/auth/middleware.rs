@@ -8,6 +8,8 @@ use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 
 use super::api_key::is_key;
 use super::rate_limit::{RateAllowance, RateExceeded};
@@ -28,7 +30,9 @@ pub(crate) struct PresentedCredential(pub(crate) Option<Secret>);
 
 /// Stores the [`super::Principal`] in the request's extensions, or rejects the request.
 pub async fn authenticate(State(auth): State<Auth>, request: Request, next: Next) -> Response {
-    let principal = auth.principal(credential_text(request.headers())).await;
+    let presented = credential_text(request.headers());
+    let text = presented.as_ref().map(Option::as_deref).map_err(|_| AuthError::BadKey);
+    let principal = auth.principal(text).await;
     run_as(&auth, principal, request, next).await
 }
 
@@ -82,18 +86,26 @@ pub(super) async fn run_as(
     }
 }
 
-/// Returns the credential from `Authorization: Bearer`, or from `X-Api-Key` for clients that can set only that.
-pub(super) fn credential_text(headers: &HeaderMap) -> Result<Option<&str>, AuthError> {
+/// Returns the credential from `Authorization: Bearer`, from the password of `Authorization: Basic`, or from `X-Api-Key`
+/// for clients that can set only one of these.
+pub(super) fn credential_text(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, AuthError> {
     if let Some(value) = headers.get(AUTHORIZATION) {
         let text = value.to_str().map_err(|_| AuthError::BadKey)?;
         let (scheme, token) = text.split_once(' ').ok_or(AuthError::BadKey)?;
-        if !scheme.eq_ignore_ascii_case("bearer") {
-            return Err(AuthError::BadKey);
-        }
-        return Ok(Some(token.trim()));
+        return match scheme.to_ascii_lowercase().as_str() {
+            "bearer" => Ok(Some(token.trim().into())),
+            "basic" => password(token.trim()).map(|key| Some(key.into())).ok_or(AuthError::BadKey),
+            _ => Err(AuthError::BadKey),
+        };
     }
-    let value = headers.get(X_API_KEY);
-    value.map(|value| value.to_str().map_err(|_| AuthError::BadKey)).transpose()
+    let Some(value) = headers.get(X_API_KEY) else { return Ok(None) };
+    value.to_str().map(|key| Some(key.into())).map_err(|_| AuthError::BadKey)
+}
+
+/// Returns the password of HTTP Basic credentials. The user name is ignored.
+fn password(credentials: &str) -> Option<String> {
+    let text = String::from_utf8(BASE64_STANDARD.decode(credentials).ok()?).ok()?;
+    text.split_once(':').map(|(_, password)| password.to_owned())
 }
 
 /// Returns the credential from `X-Api-Key`, or from a bearer token that is one of ours.
@@ -134,7 +146,7 @@ impl Auth {
 
 /// Returns a request's credential, kept for re-authentication.
 pub(crate) fn credential(headers: &HeaderMap) -> Option<Secret> {
-    credential_text(headers).ok().flatten().and_then(Secret::new)
+    credential_text(headers).ok().flatten().as_deref().and_then(Secret::new)
 }
 
 fn to_problem(error: AuthError) -> Problem {

@@ -23,6 +23,8 @@ pub(super) const DATABASE: &str =
 pub(super) const NETWORKS: &str = "networks or addresses, such as [\"10.0.0.0/8\", \"::1\"]";
 pub(super) const ORIGINS: &str =
     "origins as browsers send them, such as [\"https://app.example\"], or \"*\"";
+pub(super) const BASE_URL: &str =
+    "\"\" or an http:// or https:// URL without a query, such as \"https://diagrams.example\"";
 pub(super) const HOSTS: &str = "host names without a port, such as [\"jobs.internal\"]";
 
 pub(super) const ROLES: &[(&str, Role)] =
@@ -90,6 +92,22 @@ pub(super) fn optional_url(entry: &Entry, key: &str) -> Result<Option<String>, C
             Err(reason) => Err(entry.refused(key, reason)),
         },
     }
+}
+
+/// Without a slash at the end, because paths are appended.
+pub(super) fn base_url(entry: &Entry, key: &str) -> Result<String, ConfigError> {
+    let text = entry.text(key)?;
+    let is_base = |url: url::Url| {
+        ["http", "https"].contains(&url.scheme())
+            && url.query().is_none()
+            && url.fragment().is_none()
+            && url.username().is_empty()
+            && url.password().is_none()
+    };
+    if text.is_empty() || url::Url::parse(text).is_ok_and(is_base) {
+        return Ok(text.trim_end_matches('/').to_owned());
+    }
+    Err(entry.wrong(key, BASE_URL))
 }
 
 pub(super) fn claim(entry: &Entry, key: &str) -> Result<String, ConfigError> {

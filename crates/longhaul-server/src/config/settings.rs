@@ -320,6 +320,9 @@ settings! {
         retention: Duration = "30d", Span(MOMENT..=JobLimits::default().retention_max);
         /// true: a short link shows its image without an API key. false: only to its tenant.
         public_links: bool = false, Switch;
+        /// Prefix of the links in responses of `POST /render` and `GET /jobs/ID`, such as
+        /// "https://diagrams.example". "" is links without a host.
+        base_url: String = "", Parsed(parsers::BASE_URL, parsers::base_url);
     }
 }
 

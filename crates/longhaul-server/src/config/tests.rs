@@ -123,6 +123,7 @@ fn empty_configuration_gives_the_documented_defaults() {
             pixels_max: 40_000_000,
             retention: 30 * 24 * 3600 * SECOND,
             public_links: false,
+            base_url: String::new(),
         }),
         queues: BTreeMap::new(),
     };

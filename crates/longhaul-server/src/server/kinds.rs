@@ -82,7 +82,7 @@ pub(super) fn render(config: &Config) -> Option<Kind> {
 pub(super) fn render_api(config: &Config, keyring: &Arc<Keyring>) -> Option<RenderApi> {
     let render = config.render.as_ref()?;
     let api = RenderApi::new(Arc::clone(keyring), render_limits(render), render.retention);
-    Some(api.public_links(render.public_links))
+    Some(api.public_links(render.public_links).base_url(&render.base_url))
 }
 
 #[cfg(feature = "render")]

@@ -70,6 +70,17 @@ pub(crate) async fn json_text(headers: &HeaderMap, body: Body, bytes_max: usize)
     json_text_within(headers, body, bytes_max, LEVELS_MAX).await
 }
 
+/// Like [`json_text`], whatever the content type is: clients of compatibility APIs often send none or a wrong one.
+pub(crate) async fn json_text_of_any_type(
+    headers: &HeaderMap,
+    body: Body,
+    bytes_max: usize,
+) -> Result<String> {
+    let text = text(read(headers, body, bytes_max).await?)?;
+    reject_deep(&text)?;
+    Ok(text)
+}
+
 /// Like [`json_text`], for a batch: each job may nest as deep as in a single submission.
 pub(crate) async fn batch_text(
     headers: &HeaderMap,
@@ -197,7 +208,7 @@ pub(crate) fn outer_object<T: DeserializeOwned>(text: &str) -> Result<T> {
     fields(text)
 }
 
-fn require_object(text: &str) -> Result<()> {
+pub(crate) fn require_object(text: &str) -> Result<()> {
     // Serde would also accept an array, with its items as fields.
     if text.trim_ascii_start().starts_with('{') {
         return Ok(());

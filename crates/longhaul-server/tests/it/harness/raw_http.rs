@@ -46,7 +46,9 @@ pub(crate) async fn open(
     let mut lines = vec![format!("{call} HTTP/1.0"), format!("host: {address}")];
     lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
     if !body.is_empty() {
-        lines.push("content-type: application/json".to_owned());
+        if !headers.iter().any(|(name, _)| *name == "content-type") {
+            lines.push("content-type: application/json".to_owned());
+        }
         lines.push(format!("content-length: {}", body.len()));
     }
     let request = format!("{}\r\n\r\n{body}", lines.join("\r\n"));

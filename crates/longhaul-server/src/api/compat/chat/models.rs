@@ -47,7 +47,7 @@ pub(crate) async fn show(
     body: Body,
 ) -> Result<Response> {
     let chat = state.chat()?;
-    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
+    let text = body::json_text_of_any_type(&headers, body, body::SMALL_BYTES_MAX).await?;
     let asked: JsonObject = body::outer_object(&text)?;
     Ok(respond(ErrorFormat::Ollama, chat.show(&asked).await))
 }

@@ -51,7 +51,7 @@ pub(crate) async fn parse(
     api: ChatApi,
 ) -> Result<ChatCall> {
     let bytes_max = body::submission_bytes_max(caller.engine.limits());
-    let text = body::json_text(headers, body, bytes_max).await?;
+    let text = body::json_text_of_any_type(headers, body, bytes_max).await?;
     body::reject_duplicate_keys(&text)?;
     let call = ChatCall { api, body: body::outer_object(&text)? };
     call.check().map_err(|reason| Problem::new(Code::BadRequest, reason))?;

@@ -6,6 +6,10 @@ use longhaul::job::Record;
 use longhaul::{Job, Status};
 use serde::Serialize;
 
+use super::RenderApi;
+use crate::api::AppState;
+use crate::problem::Result;
+
 /// Prefix of a short link in its job's idempotency key.
 const KEY_PREFIX: &str = "render/";
 
@@ -29,26 +33,23 @@ pub(crate) struct Link {
     url: Option<String>,
 }
 
-impl Link {
-    pub(crate) fn to(shortlink: &str) -> Self {
-        Self { shortlink: Some(shortlink.to_owned()), url: Some(url(shortlink)) }
+impl RenderApi {
+    pub(super) fn link(&self, shortlink: &str) -> Link {
+        let url = format!("{}/d/{shortlink}", self.base_url);
+        Link { shortlink: Some(shortlink.to_owned()), url: Some(url) }
     }
 
     /// Empty for an unfinished job, or one that was submitted to another API.
-    fn of(job: &Job) -> Self {
+    fn link_of(&self, job: &Job) -> Link {
         let key = job.idempotency_key.as_deref().filter(|_| job.status == Status::Completed);
         let shortlink = key.and_then(|key| key.strip_prefix(KEY_PREFIX));
-        shortlink.map_or(Self { shortlink: None, url: None }, Self::to)
+        shortlink.map_or(Link { shortlink: None, url: None }, |shortlink| self.link(shortlink))
     }
 }
 
 /// Returns the idempotency key of a short link's job.
 pub(crate) fn key(shortlink: &str) -> String {
     format!("{KEY_PREFIX}{shortlink}")
-}
-
-fn url(shortlink: &str) -> String {
-    format!("/d/{shortlink}")
 }
 
 /// Returns a status in the API's words.
@@ -72,9 +73,9 @@ pub(crate) fn error_message(job: &Job) -> Option<String> {
 }
 
 /// Responds with the current state of a job.
-pub(crate) fn show(record: &Record) -> Response {
+pub(crate) fn show(state: &AppState, record: &Record) -> Result<Response> {
     let job = &record.job;
-    let link = Link::of(job);
+    let link = state.render()?.link_of(job);
     let response = RenderJob {
         job_id: job.id.to_string(),
         status: status(job.status),
@@ -85,5 +86,5 @@ pub(crate) fn show(record: &Record) -> Response {
         link,
         error: error_message(job),
     };
-    Json(response).into_response()
+    Ok(Json(response).into_response())
 }

@@ -10,8 +10,8 @@ use longhaul::job::Record;
 use longhaul::store::StoreError;
 use longhaul::{Engine, Job, JobHandle, Status};
 use longhaul_kinds::render::RenderKind;
-use longhaul_render::{ErrorCode, RenderError, RenderRequest};
-use serde::Serialize;
+use longhaul_render::{ErrorCode, Format, Options, OutputType, RenderError, RenderRequest};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::RenderApi;
@@ -42,26 +42,48 @@ pub(crate) async fn submit(
     // The request itself is the key. A key in the header is only validated.
     idempotency::key(&headers, false)?;
     let bytes_max = body::submission_bytes_max(caller.engine.limits());
-    let text = body::json_text(&headers, body, bytes_max).await?;
-    let request = body::object::<RenderRequest>(&text)?.normalized();
+    let text = body::json_text_of_any_type(&headers, body, bytes_max).await?;
+    let request = parse(&text)?.normalized();
     request.check(&render.limits).map_err(|error| invalid_request(&error))?;
     let shortlink = render.links.of(caller.engine.tenant(), &request);
     let handle = job(&state, &caller.engine, render, &request, &shortlink).await?;
     if handle.submitted().job.status == Status::Completed {
-        return Ok(completed(&shortlink, true));
+        return Ok(completed(render, &shortlink, true));
     }
     let authorization = caller.authorization(&headers);
     let record = wait::for_finish(&state, &handle, &authorization, preference.wait).await?;
     let response = match record.job.status {
-        Status::Completed => completed(&shortlink, false),
+        Status::Completed => completed(render, &shortlink, false),
         Status::Failed | Status::Cancelled if !preference.wait.is_zero() => failed(&record.job),
         Status::Failed
         | Status::Cancelled
         | Status::Pending
         | Status::Waiting
-        | Status::Running => accepted(&record),
+        | Status::Running => accepted(render, &record),
     };
     Ok(preference.applied_to(response))
+}
+
+/// Parses a request. Ignores unknown fields, as the service does whose API this is; errors name the field.
+fn parse(text: &str) -> Result<RenderRequest> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct RenderBody {
+        source: String,
+        format: Format,
+        #[serde(default)]
+        output_type: OutputType,
+        #[serde(default)]
+        options: Options,
+    }
+    body::require_object(text)?;
+    let parsed = serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text));
+    let RenderBody { source, format, output_type, options } = parsed.map_err(|error| {
+        let (field, reason) = (error.path().to_string(), error.inner());
+        let detail = if field == "." { reason.to_string() } else { format!("{field}: {reason}") };
+        Problem::new(Code::BadRequest, detail)
+    })?;
+    Ok(RenderRequest { source, format, output_type, options })
 }
 
 /// Returns the existing job of a request, or submits a new one.
@@ -114,24 +136,24 @@ fn invalid_request(error: &RenderError) -> Problem {
         | ErrorCode::Syntax
         | ErrorCode::Unsupported
         | ErrorCode::TookTooLong
-        | ErrorCode::RendererFailed => Code::Validation,
+        | ErrorCode::RendererFailed => Code::BadRequest,
     };
     Problem::new(code, error.to_string())
 }
 
-fn completed(shortlink: &str, cached: bool) -> Response {
+fn completed(render: &RenderApi, shortlink: &str, cached: bool) -> Response {
     #[derive(Serialize)]
     struct RenderResponse {
         #[serde(flatten)]
         link: Link,
         cached: bool,
     }
-    Json(RenderResponse { link: Link::to(shortlink), cached }).into_response()
+    Json(RenderResponse { link: render.link(shortlink), cached }).into_response()
 }
 
-fn accepted(record: &Record) -> Response {
+fn accepted(render: &RenderApi, record: &Record) -> Response {
     let (id, status) = (record.job.id.to_string(), status(record.job.status));
-    let url = format!("/jobs/{id}");
+    let url = format!("{}/jobs/{id}", render.base_url);
     let body = Json(json!({"jobId": id, "status": status, "statusUrl": url}));
     let mut response = (StatusCode::ACCEPTED, body).into_response();
     response.headers_mut().insert(RETRY_AFTER, POLL_AFTER_S);

@@ -1,11 +1,15 @@
 //! `POST /render` and `GET /jobs/{id}`: what clients of a renderer of their own expect.
 
+use std::net::SocketAddr;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use crate::e2e::submit::end;
 use crate::harness::Cluster;
-use crate::harness::Installation;
 use crate::harness::raw_http::{self, RawResponse};
+use crate::harness::{Installation, TestProcess};
 
 /// A flowchart with this label.
 pub(super) fn flow(label: &str) -> Value {
@@ -153,22 +157,62 @@ async fn render_errors_are_returned_to_the_caller() {
     assert_eq!(again.json()["jobId"], said["jobId"]);
 
     let large = json!({"source": "x".repeat(256 * 1024 + 1), "format": "d2", "outputType": "svg"});
-    for (request, status) in [
-        (json!({"source": "pie", "format": "mermaid"}), 422),
-        (json!({"source": "pie", "format": "plantuml", "outputType": "svg"}), 422),
-        (json!({"source": "pie", "format": "mermaid", "outputType": "svg", "colour": 1}), 422),
+    for (request, status, field) in [
+        (json!({"format": "mermaid"}), 400, "`source`"),
+        (json!({"source": 5, "format": "mermaid"}), 400, "source: "),
+        (json!({"source": "pie"}), 400, "`format`"),
+        (json!({"source": "pie", "format": "plantuml"}), 400, "format: "),
+        (json!({"source": "pie", "format": "mermaid", "outputType": "gif"}), 400, "outputType: "),
+        (json!({"source": "pie", "format": "mermaid", "options": {"scale": 2}}), 400, "scale"),
         (
-            json!({"source": "pie", "format": "mermaid", "outputType": "svg", "options": {"scale": 2}}),
-            422,
+            json!({"source": "pie", "format": "mermaid", "options": {"scale": "2"}}),
+            400,
+            "options.scale: ",
         ),
-        (json!(["pie"]), 400),
-        (large, 413),
+        (json!(["pie", "mermaid"]), 400, "object"),
+        (large, 413, "bytes"),
     ] {
         let refused = ask(&install, "POST /render", &request).await;
         assert_eq!(refused.status, status, "{refused:?}");
-        assert!(refused.json()["error"].as_str().is_some_and(|why| why.len() > 10), "{refused:?}");
+        assert!(refused.json()["error"].as_str().unwrap().contains(field), "{field}: {refused:?}");
     }
     assert_eq!(ask(&install, "POST /render?mode=later", &flow("x")).await.status, 400);
+}
+
+#[tokio::test]
+async fn render_api_accepts_what_clients_of_other_services_send() {
+    let config =
+        "[auth]\nrequire_keys = true\n[render]\nbase_url = \"https://diagrams.example/\"\n";
+    let install = Installation::with(config);
+    let mut command = install.serve();
+    command.arg("--json");
+    let mut server = TestProcess::spawn(command);
+    let ready: Value = serde_json::from_str(&server.line().await.unwrap()).unwrap();
+    let admin = ready["adminKey"].as_str().unwrap().to_owned();
+    let address =
+        ready["url"].as_str().unwrap().trim_start_matches("http://").trim_end_matches('/');
+    let address: SocketAddr = address.parse().unwrap();
+    let health = raw_http::send(address, "GET /health", &[], "").await.unwrap();
+    assert_eq!((health.status, health.json()), (200, json!({"status": "ok"})));
+
+    let basic = |password: &str| {
+        format!("Basic {}", BASE64_STANDARD.encode(format!("anything:{password}")))
+    };
+    let body = r#"{"source": "flowchart LR\n A-->B", "format": "mermaid", "theme": "ignored"}"#;
+    let post = async |authorization: String| {
+        let headers = [("authorization", authorization.as_str()), ("content-type", "text/plain")];
+        raw_http::send(address, "POST /render?mode=sync", &headers, body).await.unwrap()
+    };
+    assert_eq!(post(basic("wrong")).await.status, 401);
+    let drawn = post(basic(&admin)).await;
+    assert_eq!(drawn.status, 200, "{drawn:?}");
+    let (url, link) = (drawn.json()["url"].clone(), drawn.json()["shortlink"].clone());
+    assert_eq!(url, format!("https://diagrams.example/d/{}", link.as_str().unwrap()));
+    let path = format!("GET /d/{}", link.as_str().unwrap());
+    let headers = [("authorization", basic(&admin))];
+    let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let image = raw_http::send(address, &path, &headers, "").await.unwrap();
+    assert!(image.head.contains("image/svg+xml"), "{image:?}");
 }
 
 #[tokio::test]
