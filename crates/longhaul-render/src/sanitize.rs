@@ -16,7 +16,6 @@ use std::fmt::Write as _;
 use roxmltree::{Attribute, Document, Node, ParsingOptions};
 
 use crate::{Background, ErrorCode, RenderError};
-use allowed::ElementRule;
 use use_elements::UseElements;
 
 const SVG: &str = "http://www.w3.org/2000/svg";
@@ -67,30 +66,26 @@ pub fn sanitize(svg: &str, canvas: &Canvas) -> Result<SanitizedSvg, RenderError>
         if matches!(error, roxmltree::Error::NodesLimitReached) {
             return too_deep_or_many();
         }
-        RenderError::new(
-            ErrorCode::RendererFailed,
-            format!("the renderer returned invalid XML: {error}"),
-        )
+        let message = format!("the renderer returned invalid XML: {error}");
+        RenderError::new(ErrorCode::RendererFailed, message)
     })?;
     let root = document.root_element();
-    if !(root.has_tag_name((SVG, "svg"))) {
+    if !root.has_tag_name((SVG, "svg")) {
         return Err(RenderError::new(ErrorCode::RendererFailed, "the renderer returned no SVG"));
     }
     let use_elements = UseElements::collect(&document);
     let svg = String::with_capacity(svg.len());
-    let mut writer = Writer { svg, foreign_objects: 0, canvas, use_elements };
+    let mut writer = SvgWriter { svg, foreign_objects: 0, canvas, use_elements };
     writer.tree(root)?;
     Ok(SanitizedSvg { svg: writer.svg, foreign_objects: writer.foreign_objects })
 }
 
 fn too_deep_or_many() -> RenderError {
-    RenderError::new(
-        ErrorCode::TooLarge,
-        "the image has too many elements or nests them too deeply",
-    )
+    let message = "the image has too many elements or nests them too deeply";
+    RenderError::new(ErrorCode::TooLarge, message)
 }
 
-struct Writer<'c> {
+struct SvgWriter<'c> {
     svg: String,
     foreign_objects: usize,
     canvas: &'c Canvas,
@@ -103,7 +98,7 @@ enum Todo<'a, 'input> {
     Close(&'static str),
 }
 
-impl Writer<'_> {
+impl SvgWriter<'_> {
     fn tree(&mut self, root: Node<'_, '_>) -> Result<(), RenderError> {
         let mut todo = vec![Todo::Open(root, 0)];
         while let Some(next) = todo.pop() {
@@ -124,17 +119,13 @@ impl Writer<'_> {
             if !node.is_element() || self.is_replaced_background(node) {
                 continue;
             }
-            let name = node.tag_name();
-            let rule = if name.namespace() == Some(SVG) {
-                allowed::element(name.name())
-            } else {
-                ElementRule::Drop
-            };
-            match rule {
-                ElementRule::Keep("style") => self.style(node),
-                ElementRule::Keep("use")
+            let tag = node.tag_name();
+            let name = allowed::element(tag.name()).filter(|_| tag.namespace() == Some(SVG));
+            match name {
+                Some("style") => self.style(node),
+                Some("use")
                     if !self.use_elements.may_expand(node).ok_or_else(too_deep_or_many)? => {}
-                ElementRule::Keep(name) => {
+                Some(name) => {
                     self.open(name, node);
                     if depth == 0 {
                         self.background(node);
@@ -142,9 +133,7 @@ impl Writer<'_> {
                     todo.push(Todo::Close(name));
                     todo.extend(node.children().rev().map(|child| Todo::Open(child, depth + 1)));
                 }
-                ElementRule::Drop => {
-                    self.foreign_objects += usize::from(name.name() == "foreignObject");
-                }
+                None => self.foreign_objects += usize::from(tag.name() == "foreignObject"),
             }
         }
         Ok(())
@@ -152,15 +141,17 @@ impl Writer<'_> {
 
     fn open(&mut self, name: &str, node: Node<'_, '_>) {
         let is_root = node.parent_element().is_none();
-        self.svg.push('<');
-        self.svg.push_str(name);
+        self.svg.extend(["<", name]);
         if is_root {
             self.attribute("xmlns", SVG);
             self.root_attributes(node);
         }
         let mut has_href = false;
         for attribute in node.attributes() {
-            let value = attribute.value();
+            let mut value = attribute.value();
+            if attribute.namespace().is_none() && attribute.name() == "font-family" {
+                value = css::font_for(value, self.canvas).unwrap_or(value);
+            }
             match (attribute.namespace(), attribute.name()) {
                 _ if is_href(&attribute) && !has_href && allowed::href(value) => {
                     has_href = true;
@@ -168,9 +159,6 @@ impl Writer<'_> {
                 }
                 // Written by `root_attributes`, with absolute values.
                 (None, "width" | "height") if is_root => {}
-                (None, "font-family") if self.font_for(value).is_some() => {
-                    self.attribute("font-family", self.font_for(value).unwrap_or_default());
-                }
                 (None, "style") => {
                     let css = css::declarations(value, is_root, self.canvas);
                     if !css.is_empty() {
@@ -204,19 +192,13 @@ impl Writer<'_> {
         }
     }
 
-    fn font_for(&self, named: &str) -> Option<&'static str> {
-        css::font_for(named, self.canvas)
-    }
-
     fn close(&mut self, name: &str) {
         // The element is empty.
         if self.svg.ends_with('>') && self.is_still_open(name) {
             self.svg.pop();
             self.svg.push_str("/>");
         } else {
-            self.svg.push_str("</");
-            self.svg.push_str(name);
-            self.svg.push('>');
+            self.svg.extend(["</", name, ">"]);
         }
     }
 
@@ -240,9 +222,7 @@ impl Writer<'_> {
     }
 
     fn attribute(&mut self, name: &str, value: &str) {
-        self.svg.push(' ');
-        self.svg.push_str(name);
-        self.svg.push_str("=\"");
+        self.svg.extend([" ", name, "=\""]);
         escape(&mut self.svg, value);
         self.svg.push('"');
     }
