@@ -92,16 +92,9 @@ async fn run(
 ) -> Result<RenderResult, JobError> {
     // Concurrently, because rendering usually takes less time than storing the phase.
     let rendering = async { tokio::join!(ctx.phase("rendering"), pool.render(&request)) };
-    let image = tokio::select! {
-        biased;
-        (phase, image) = rendering => {
-            phase?;
-            image.map_err(job_error)?
-        }
-        () = ctx.cancelled() => {
-            return Err(JobError::fatal("the job was cancelled").with_code("cancelled"));
-        }
-    };
+    let (phase, image) = crate::unless_cancelled(&ctx, rendering).await?;
+    phase?;
+    let image = image.map_err(job_error)?;
     let (output_type, bytes) = (request.output_type, image.len());
     let mut artifact = ctx.artifact(output_type.artifact(), output_type.content_type())?;
     artifact.write(image.into()).await?;

@@ -4,6 +4,7 @@ use longhaul::job::Json;
 use serde::{Deserialize, Serialize};
 
 use super::json_object::JsonObject;
+use super::target::TargetApi;
 
 /// API of a request and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +17,25 @@ pub enum ChatApi {
     /// `POST /v1/chat/completions` of `OpenAI`.
     #[serde(rename = "openai-chat")]
     OpenAiChat,
+}
+
+impl ChatApi {
+    /// Returns the API of the targets that understand it without translation.
+    pub(super) fn target_api(self) -> TargetApi {
+        match self {
+            Self::OllamaChat | Self::OllamaGenerate => TargetApi::Ollama,
+            Self::OpenAiChat => TargetApi::OpenAi,
+        }
+    }
+
+    /// Returns the path below a target's URL.
+    pub(super) fn path(self) -> &'static str {
+        match self {
+            Self::OllamaChat => "/api/chat",
+            Self::OllamaGenerate => "/api/generate",
+            Self::OpenAiChat => "/chat/completions",
+        }
+    }
 }
 
 /// Input of a chat job.
@@ -49,11 +69,7 @@ impl ChatCall {
 
     /// Returns true if the caller requests a stream. Ollama streams by default.
     pub fn streams(&self) -> bool {
-        let stream = self.body.get("stream");
-        match self.api {
-            ChatApi::OllamaChat | ChatApi::OllamaGenerate => stream.unwrap_or(true),
-            ChatApi::OpenAiChat => stream.unwrap_or(false),
-        }
+        self.body.get("stream").unwrap_or(self.api.target_api() == TargetApi::Ollama)
     }
 
     /// Checks the required fields.

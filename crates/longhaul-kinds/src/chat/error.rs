@@ -31,6 +31,10 @@ pub enum ChatError {
 }
 
 impl ChatError {
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::Refused { status: 400, message: message.into() }
+    }
+
     pub(super) fn no_model(model: &str) -> Self {
         let message = truncate(&format!("model {model:?} not found"));
         Self::Refused { status: 404, message }

@@ -5,6 +5,8 @@ use std::fmt;
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 
+use super::error::ChatError;
+
 /// API of a model server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetApi {
@@ -81,6 +83,14 @@ impl ModelServer {
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(super) fn unreachable(&self, why: String) -> ChatError {
+        ChatError::Unreachable { target: self.name.clone(), why }
+    }
+
+    pub(super) fn failed(&self, message: &str) -> ChatError {
+        ChatError::Failed { target: self.name.clone(), message: message.to_owned() }
     }
 
     pub(super) fn at(&self, path: &str) -> String {

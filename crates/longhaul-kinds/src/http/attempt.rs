@@ -12,7 +12,8 @@ use super::request::PreparedRequest;
 use super::response::StoredResponse;
 use super::response_body::{ExchangeError, IncomingResponse};
 use super::retry_on::FailureClass;
-use super::{CODE_ERROR_STATUS, CODE_TIMEOUT, CODE_UNREACHABLE, HttpConfig};
+use super::{CODE_ERROR_STATUS, CODE_TIMEOUT, CODE_UNREACHABLE, HttpKind};
+use crate::unless_cancelled;
 use longhaul_net::circuit_breaker::Permit;
 use longhaul_net::egress::{RetryAfter, SendError};
 
@@ -20,16 +21,17 @@ use longhaul_net::egress::{RetryAfter, SendError};
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
 /// Sends the request of the job and stores the response.
-pub(super) async fn run(config: Arc<HttpConfig>, ctx: Ctx, input: Json) -> Result<Json, JobError> {
+pub(super) async fn run(kind: Arc<HttpKind>, ctx: Ctx, input: Json) -> Result<Json, JobError> {
     // Replays the responses of earlier attempts, because a job must request every step that it stored.
     let stored = ctx.finished_steps().len();
     for number in 1..=stored {
-        let _: StoredResponse = ctx.step(step_name(number), || async { Err(not_stored()) }).await?;
+        let missing = || async { Err(JobError::fatal("a stored response is missing")) };
+        let _: StoredResponse = ctx.step(step_name(number), missing).await?;
     }
     let call = HttpCall::of(&input)?;
     // No breaker for caller URLs, because there may be any number of them.
     let permit = if call.url.is_none() {
-        match config.breaker.acquire(config.clock.now().into()) {
+        match kind.breaker.acquire(kind.clock.now().into()) {
             Ok(permit) => Some(permit),
             Err(wait) => {
                 // Jitter, because only one waiting job may probe.
@@ -40,44 +42,38 @@ pub(super) async fn run(config: Arc<HttpConfig>, ctx: Ctx, input: Json) -> Resul
     } else {
         None
     };
-    let outgoing = PreparedRequest::build(&config, &ctx, call).await?;
+    let outgoing = PreparedRequest::build(&kind, &ctx, call).await?;
     let method = outgoing.method.clone();
     let exchange = async {
-        let response = outgoing.send(&config).await.map_err(ExchangeError::Send)?;
+        let response = outgoing.send(&kind).await.map_err(ExchangeError::Send)?;
         let incoming = IncomingResponse::new(response, &method);
-        match config.class(incoming.status) {
+        match kind.class(incoming.status) {
             StatusClass::Completed => Ok(Exchange::Completed(incoming.store(&ctx).await?)),
             class @ (StatusClass::Retryable | StatusClass::Fatal) => {
                 let retry_after = RetryAfter::from_headers(&incoming.headers);
                 let status = incoming.status;
-                Ok(Exchange::Failed {
-                    class,
-                    status,
-                    retry_after,
-                    response: incoming.truncated().await?,
-                })
+                let response = incoming.truncated().await?;
+                Ok(Exchange::Failed { class, status, retry_after, response })
             }
         }
     };
-    let timeout = ctx.job().timeout.unwrap_or(config.timeout);
+    let timeout = ctx.job().timeout.unwrap_or(kind.timeout);
     let outcome = tokio::select! {
         biased;
-        outcome = exchange => outcome,
-        () = ctx.cancelled() => {
-            return Err(JobError::fatal("the job was cancelled").with_code("cancelled"));
-        }
-        () = config.clock.sleep(timeout) => Err(ExchangeError::Send(SendError::TimedOut)),
+        outcome = unless_cancelled(&ctx, exchange) => outcome?,
+        () = kind.clock.sleep(timeout) => Err(ExchangeError::Send(SendError::TimedOut)),
     };
-    config.report(permit.as_ref(), &outcome);
+    kind.report(permit.as_ref(), &outcome);
     // Released before the store is called.
     drop(permit);
     match outcome {
         Ok(Exchange::Completed(response)) => Ok(Json::from_value(&response)?),
         Ok(Exchange::Failed { class, status, retry_after, response }) => {
-            store_response(&ctx, stored + 1, response).await?;
-            Err(config.error_status(class, status, retry_after))
+            let store = || async { Ok::<_, JobError>(response.clone()) };
+            ctx.step(step_name(stored + 1), store).await?;
+            Err(kind.error_status(class, status, retry_after))
         }
-        Err(ExchangeError::Send(error)) => Err(config.no_response(&error)),
+        Err(ExchangeError::Send(error)) => Err(kind.no_response(&error)),
         Err(ExchangeError::Store(error)) => Err(error),
     }
 }
@@ -101,7 +97,7 @@ enum Exchange {
     },
 }
 
-impl HttpConfig {
+impl HttpKind {
     fn class(&self, status: StatusCode) -> StatusClass {
         if self.retry_on.covers(FailureClass::Status(status)) {
             StatusClass::Retryable
@@ -167,26 +163,6 @@ impl HttpConfig {
     }
 }
 
-/// Stores the response of a failed attempt as a step.
-async fn store_response(
-    ctx: &Ctx,
-    number: usize,
-    response: StoredResponse,
-) -> Result<(), JobError> {
-    let _: StoredResponse = ctx
-        .step(step_name(number), || {
-            let response = response.clone();
-            async { Ok::<_, JobError>(response) }
-        })
-        .await?;
-    Ok(())
-}
-
 fn step_name(number: usize) -> String {
     format!("{} {number}", super::RESPONSE_STEP)
-}
-
-/// Error of a step that must be stored already.
-fn not_stored() -> JobError {
-    JobError::fatal("a stored response is missing")
 }

@@ -1,7 +1,7 @@
 //! HTTP client that enforces the egress policy.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use super::error::SendError;
 use super::policy::{CheckedUrl, Policy, Reach, UrlDenied, UrlHost};
 use super::resolve::{PolicyResolver, Resolver, SystemResolver};
 use super::response::{EgressResponse, RetryAfter};
-use crate::http_client;
+use crate::http_client::{self, LazyClient};
 
 /// Default of [`EgressRequest::body_prefix_max`].
 pub const BODY_PREFIX_DEFAULT: usize = 1 << 10;
@@ -37,9 +37,8 @@ struct Inner {
     resolver: Arc<dyn Resolver>,
     /// Root certificates in place of the system's, for tests.
     roots: Option<Vec<Certificate>>,
-    /// Created on first use, because reading the system's certificates takes time and memory.
-    to_public: OnceLock<reqwest::Client>,
-    to_allowed: OnceLock<reqwest::Client>,
+    to_public: LazyClient,
+    to_allowed: LazyClient,
 }
 
 pub struct EgressRequest {
@@ -70,7 +69,7 @@ impl Client {
         resolver: Arc<dyn Resolver>,
         roots: Option<Vec<Certificate>>,
     ) -> Self {
-        let (to_public, to_allowed) = (OnceLock::new(), OnceLock::new());
+        let (to_public, to_allowed) = (LazyClient::default(), LazyClient::default());
         Self(Arc::new(Inner { policy, resolver, roots, to_public, to_allowed }))
     }
 
@@ -95,16 +94,12 @@ impl Client {
     /// Sends a request within its timeout. A response whose headers arrive in time counts, with as much
     /// of its body as arrived.
     pub async fn send(&self, request: EgressRequest) -> Result<EgressResponse, SendError> {
-        let EgressRequest { url, method, mut headers, body, timeout, body_prefix_max } = request;
-        let url = self.0.policy.check_url(&url)?;
-        let http = self.0.http(url.reach())?;
-        remove_connection_headers(&mut headers);
+        let EgressRequest { url, method, headers, body, timeout, body_prefix_max } = request;
         let started = Instant::now();
         let mut deadline = std::pin::pin!(tokio::time::sleep(timeout));
-        let sent = http.request(method, url.url().clone()).headers(headers).body(body).send();
         let mut response = tokio::select! {
             biased;
-            sent = sent => sent.map_err(|error| SendError::classify(&error, Some(&url)))?,
+            sent = self.open(&url, method, headers, body.into()) => sent?,
             () = &mut deadline => return Err(SendError::TimedOut),
         };
         let latency = started.elapsed();
@@ -160,15 +155,11 @@ impl fmt::Debug for EgressRequest {
 
 impl Inner {
     fn http(&self, reach: Reach) -> Result<&reqwest::Client, SendError> {
-        let cell = match reach {
+        let client = match reach {
             Reach::Public => &self.to_public,
             Reach::Allowed => &self.to_allowed,
         };
-        if let Some(client) = cell.get() {
-            return Ok(client);
-        }
-        let client = http_client::build(|| self.builder(reach), self.roots.as_deref())?;
-        Ok(cell.get_or_init(|| client))
+        client.get(|| self.builder(reach), self.roots.as_deref())
     }
 
     fn builder(&self, reach: Reach) -> reqwest::ClientBuilder {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{StreamDiverged, items, suffix, text};
+use super::{Accumulate, StreamDiverged, suffix};
+use crate::chat::json_fields::{field, items, text};
 
 const INDEX: &str = "index";
 
@@ -22,12 +23,6 @@ struct Choice {
     calls: BTreeMap<u64, Map<String, Value>>,
     logprobs: Option<Map<String, Value>>,
     finish: Option<Value>,
-}
-
-pub(super) fn is_end(chunk: &Value) -> bool {
-    let choices = chunk.get("choices").and_then(Value::as_array);
-    let ends = |choice: &Value| choice.get("finish_reason").is_some_and(|why| !why.is_null());
-    choices.is_none_or(|choices| choices.is_empty() || choices.iter().any(ends))
 }
 
 impl Choice {
@@ -103,15 +98,9 @@ impl Choice {
                         delta.insert(name.clone(), remaining.into());
                     }
                 }
-                Value::Null
-                | Value::Bool(_)
-                | Value::Number(_)
-                | Value::String(_)
-                | Value::Array(_)
-                | Value::Object(_) => {
-                    if !sent.message.contains_key(name) && !value.is_null() {
-                        delta.insert(name.clone(), value.clone());
-                    }
+                value if sent.message.contains_key(name) || value.is_null() => {}
+                value => {
+                    delta.insert(name.clone(), value.clone());
                 }
             }
         }
@@ -140,10 +129,9 @@ impl Choice {
                 left.push(call.into());
                 continue;
             };
-            let function =
-                |call: &Map<String, Value>| call.get("function").cloned().unwrap_or_default();
-            let (whole, known) = (function(call), function(known));
-            let (Some(whole), Some(known)) = (whole.as_object(), known.as_object()) else {
+            let (Some(Value::Object(whole)), Some(Value::Object(known))) =
+                (call.get("function"), known.get("function"))
+            else {
                 continue;
             };
             if !text(known, "name").is_empty() && text(known, "name") != text(whole, "name") {
@@ -171,8 +159,8 @@ fn join_function(old: &mut Map<String, Value>, new: &Map<String, Value>) {
     }
 }
 
-impl OpenAi {
-    pub(super) fn add(&mut self, chunk: &Value) {
+impl Accumulate for OpenAi {
+    fn add(&mut self, chunk: &Value) {
         let Some(chunk) = chunk.as_object() else { return };
         for (name, value) in chunk.iter().filter(|(_, value)| !value.is_null()) {
             match name.as_str() {
@@ -194,17 +182,23 @@ impl OpenAi {
             if let Some(logprobs) = choice.get("logprobs").and_then(Value::as_object) {
                 known.add_logprobs(logprobs);
             }
-            if let Some(finish) = choice.get("finish_reason").filter(|why| !why.is_null()) {
+            if let Some(finish) = field(choice, "finish_reason") {
                 known.finish = Some(finish.clone());
             }
         }
     }
 
-    pub(super) fn is_complete(&self) -> bool {
+    fn is_end(&self, chunk: &Value) -> bool {
+        let choices = items(chunk, "choices");
+        let ends = |choice: &Value| field(choice, "finish_reason").is_some();
+        choices.is_empty() || choices.iter().any(ends)
+    }
+
+    fn is_complete(&self) -> bool {
         !self.choices.is_empty() && self.choices.values().all(|choice| choice.finish.is_some())
     }
 
-    pub(super) fn body(&self) -> Value {
+    fn body(&self) -> Value {
         let choice = |(index, choice): (&u64, &Choice)| {
             json!({
                 "index": index,
@@ -222,16 +216,12 @@ impl OpenAi {
         body.into()
     }
 
-    pub(super) fn tokens(&self) -> (Option<u64>, Option<u64>) {
+    fn tokens(&self) -> (Option<u64>, Option<u64>) {
         let count = |name: &str| self.usage.as_ref()?.get(name)?.as_u64();
         (count("prompt_tokens"), count("completion_tokens"))
     }
 
-    pub(super) fn remaining(
-        &self,
-        body: &Value,
-        usage: bool,
-    ) -> Result<Vec<Value>, StreamDiverged> {
+    fn remaining(&self, body: &Value, usage: bool) -> Result<Vec<Value>, StreamDiverged> {
         let mut whole = Self::default();
         whole.add(body);
         if !self.choices.keys().all(|index| whole.choices.contains_key(index)) {
@@ -255,18 +245,18 @@ impl OpenAi {
         }
         if let Some(used) = whole.usage.clone().filter(|_| usage) {
             let mut chunk = whole.chunk(json!([]));
-            if let Some(fields) = chunk.as_object_mut() {
-                fields.insert("usage".to_owned(), used);
-            }
+            chunk.insert("usage".to_owned(), used);
             chunks.push(chunk);
         }
-        Ok(chunks)
+        Ok(chunks.into_iter().map(Value::Object).collect())
     }
+}
 
-    fn chunk(&self, choices: Value) -> Value {
+impl OpenAi {
+    fn chunk(&self, choices: Value) -> Map<String, Value> {
         let mut chunk = self.head.clone();
         chunk.insert("object".to_owned(), "chat.completion.chunk".into());
         chunk.insert("choices".to_owned(), choices);
-        chunk.into()
+        chunk
     }
 }
