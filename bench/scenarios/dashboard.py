@@ -9,9 +9,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import goals
-from machine import check_binary, machine, warn_of
-from program import Failed, one_report, print_json, say
-from report import report
+from program import Failed, one_report, say
+from report import Measurements
 from serving import Server, environment, running
 
 HISTORY = 1_000_000
@@ -34,23 +33,20 @@ PAGES = {
 
 
 def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
-    check_binary(args.binary)
-    facts = machine(args, folder)
-    warn_of(facts)
+    measured = Measurements(args, folder)
     data = folder / "dashboard"
     data.mkdir()
     history = 1_000 if args.quick else HISTORY
     with running(args.binary, data) as server:
         fail_some(server)
     fill(args, data, history)
-    measured: goals.Measured = {}
     with running(args.binary, data) as server:
-        for number in range(1, args.passes + 1):
-            say(f"dashboard, pass {number} of {args.passes}")
+        for _ in measured.passes("dashboard, "):
             for name, path in PAGES.items():
-                measured.setdefault(name, []).append(shown(args, name, server, path))
-            measured.setdefault("promised", []).append(PROMISED_MS)
-    return report(args, measured, goals.DASHBOARD, {"history": f"{history:,}"}, facts)
+                took = page_times(server, path, 2 if args.quick else REQUESTS)
+                measured.add(name, statistics.median(took), "ms", worst=max(took))
+            measured.limit("promised", PROMISED_MS)
+    return measured.report(goals.DASHBOARD, {"history": f"{history:,}"})
 
 
 def fill(args: argparse.Namespace, data: Path, history: int) -> None:
@@ -74,18 +70,14 @@ def fail_some(server: Server) -> None:
         time.sleep(0.1)
 
 
-def shown(args: argparse.Namespace, name: str, server: Server, path: str) -> float:
-    """Returns the median time to the last byte of a page."""
+def page_times(server: Server, path: str, requests: int) -> list[float]:
+    """Returns milliseconds to the last byte of a page."""
     took = []
-    for _ in range(2 if args.quick else REQUESTS):
+    for _ in range(requests):
         begun = time.perf_counter()
         request(server, "GET", path)
         took.append((time.perf_counter() - begun) * 1_000)
-    value = statistics.median(took)
-    say(f"  {name:<24} {goals.quantity(value, 'ms'):>12}")
-    if args.json:
-        print_json({"type": "result", "name": name, "value": value, "unit": "ms", "worst": max(took)})
-    return value
+    return took
 
 
 def request(server: Server, method: str, path: str, body: dict | None = None) -> bytes:

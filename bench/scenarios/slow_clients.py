@@ -10,9 +10,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import goals
-from machine import check_binary, machine, warn_of
-from program import Failed, print_json, say
-from report import report
+from program import Failed, say
+from report import Measurements
 from serving import Memory, Server, environment, field, running
 
 QUICK_SOCKETS = 30
@@ -28,31 +27,25 @@ HEADERS = {"Content-Type": "application/json"}
 
 
 def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
-    check_binary(args.binary)
-    facts = machine(args, folder)
-    warn_of(facts)
+    measured = Measurements(args, folder)
     passes = 1 if args.quick else min(args.passes, PASSES)
     with running(args.binary, folder / "sockets", QUICK_CONFIG if args.quick else "") as server:
-        rounds = Rounds(args, server)
-        for number in range(1, passes + 1):
-            say(f"slow sockets, pass {number} of {passes}")
+        rounds = Rounds(measured, server)
+        for _ in measured.passes("slow sockets, ", passes):
             rounds.one_pass()
-    words = {"count": f"{rounds.count:,}"}
-    return report(args, rounds.measured, goals.SOCKETS, words, facts, f"{passes} passes")
+    return measured.report(goals.SOCKETS, {"count": f"{rounds.count:,}"}, f"{passes} passes")
 
 
 class Rounds:
-    """Measurements of all passes."""
-
-    def __init__(self, args: argparse.Namespace, server: Server):
-        self.args = args
+    def __init__(self, measured: Measurements, server: Server):
+        args = measured.args
+        self.measured = measured
         self.server = server
         self.count = QUICK_SOCKETS if args.quick else args.sockets
         self.seconds = QUICK_SECONDS if args.quick else SECONDS
-        self.measured: goals.Measured = {}
 
     def one_pass(self) -> None:
-        self.add("memory calm", Memory.of(self.server.pid).now_mb, " MB")
+        self.measured.add("memory calm", Memory.of(self.server.pid).now_mb, " MB")
         self.measure_calls("calm")
         place = urlsplit(self.server.url)
         slow = subprocess.Popen(
@@ -68,10 +61,10 @@ class Rounds:
                 raise Failed(f"{opened['open']} of {self.count} sockets were open at once")
             say(f"  {self.count:,} slow sockets, opened in {opened['seconds']:.1f} s")
             self.measure_calls("beside slow")
-            self.add("memory beside slow", Memory.of(self.server.pid).now_mb, " MB")
+            self.measured.add("memory beside slow", Memory.of(self.server.pid).now_mb, " MB")
             for kind, seconds in self.read_report(slow)["closedAfterS"].items():
-                self.add(f"{kind} closed", seconds, " s")
-                self.measured.setdefault(f"{kind} promised", []).append(PROMISED_S[kind])
+                self.measured.add(f"{kind} closed", seconds, " s")
+                self.measured.limit(f"{kind} promised", PROMISED_S[kind])
         finally:
             slow.kill()
             slow.wait()
@@ -95,14 +88,7 @@ class Rounds:
                 timed(took["read"], caller, "GET", f"/v1/jobs/{job}", None)
         caller.close()
         for what, seconds in took.items():
-            self.add(f"{what} {beside}", 1000 * sorted(seconds)[int(0.99 * len(seconds))], "ms")
-
-    def add(self, name: str, value: float, unit: str) -> None:
-        self.measured.setdefault(name, []).append(value)
-        say(f"  {name:<24} {goals.quantity(value, unit):>12}")
-        if self.args.json:
-            passes = len(self.measured[name])
-            print_json({"type": "result", "pass": passes, "name": name, "value": value, "unit": unit})
+            self.measured.add(f"{what} {beside}", 1000 * sorted(seconds)[int(0.99 * len(seconds))], "ms")
 
 
 def timed(
