@@ -1,17 +1,15 @@
 """Response times of the dashboard's pages with a million jobs in the store."""
 
 import argparse
-import http.client
 import json
 import statistics
 import time
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import goals
 from program import Failed, one_report, say
 from report import Measurements
-from serving import Server, environment, running
+from serving import Server, call, connect, environment, running
 
 HISTORY = 1_000_000
 # Requests per page, sequential.
@@ -43,7 +41,9 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
     with running(args.binary, data) as server:
         for _ in measured.passes("dashboard, "):
             for name, path in PAGES.items():
-                took = page_times(server, path, 2 if args.quick else REQUESTS)
+                took: list[float] = []
+                for _ in range(2 if args.quick else REQUESTS):
+                    call(connect(server.url), "GET", path, took=took)
                 measured.add(name, statistics.median(took), "ms", worst=max(took))
             measured.limit("promised", PROMISED_MS)
     return measured.report(goals.DASHBOARD, {"history": f"{history:,}"})
@@ -62,34 +62,11 @@ def fill(args: argparse.Namespace, data: Path, history: int) -> None:
 def fail_some(server: Server) -> None:
     """Creates failed jobs with a label, of another kind and queue than the history."""
     job = {"kind": "demo", "input": {"fail": "no toner left"}, "maxAttempts": 1, "queue": "rare", "labels": LABEL}
-    request(server, "POST", "/v1/jobs/batch", {"jobs": [job] * FAILED})
+    connection = connect(server.url)
+    call(connection, "POST", "/v1/jobs/batch", {"jobs": [job] * FAILED})
     deadline = time.monotonic() + 60
-    while len(json.loads(request(server, "GET", f"/v1/jobs?queue=rare&status=failed&limit={FAILED}"))["jobs"]) < FAILED:
+    path = f"/v1/jobs?queue=rare&status=failed&limit={FAILED}"
+    while len(json.loads(call(connection, "GET", path))["jobs"]) < FAILED:
         if time.monotonic() > deadline:
             raise Failed(f"{FAILED} jobs have not failed within a minute")
         time.sleep(0.1)
-
-
-def page_times(server: Server, path: str, requests: int) -> list[float]:
-    """Returns milliseconds to the last byte of a page."""
-    took = []
-    for _ in range(requests):
-        begun = time.perf_counter()
-        request(server, "GET", path)
-        took.append((time.perf_counter() - begun) * 1_000)
-    return took
-
-
-def request(server: Server, method: str, path: str, body: dict | None = None) -> bytes:
-    parts = urlsplit(server.url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=120)
-    try:
-        text = None if body is None else json.dumps(body)
-        connection.request(method, path, text, {"content-type": "application/json"} if text else {})
-        response = connection.getresponse()
-        content = response.read()
-    finally:
-        connection.close()
-    if response.status >= 400:
-        raise Failed(f"{method} {path}: {response.status} {content[:200]!r}")
-    return content

@@ -5,15 +5,13 @@ import hashlib
 import os
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Callable, TypeVar
 
 import goals
 from program import Failed, print_json, say
 from report import Measurements
-from serving import MB, Memory, Server, field, running
+from serving import MB, Memory, Server, call, connect, field, running
 
 T = TypeVar("T")
 
@@ -71,7 +69,7 @@ class Rounds:
             raise Failed(f"digest of the artifact is {found}, of the payload {self.digest}")
         # Keeps the folder from growing with every pass.
         copy.unlink()
-        request("DELETE", f"{self.server.url}/v1/jobs/{job}")
+        call(connect(self.server.url), "DELETE", f"/v1/jobs/{job}")
         after = Memory.of(self.server.pid)
         say(
             f"  memory: {before.now_mb:.0f} MB before, {uploaded.now_mb:.0f} uploaded, "
@@ -104,7 +102,7 @@ class Rounds:
         while status in ("pending", "running"):
             if time.monotonic() > deadline:
                 raise Failed(f"the job is still {status}")
-            response = request("GET", f"{self.server.url}/v1/jobs/{job}?wait=5")
+            response = call(connect(self.server.url), "GET", f"/v1/jobs/{job}?wait=5")
             status = field(response, "status")
         if status != "completed":
             raise Failed(f"the job is {status}: {response.decode()}")
@@ -144,11 +142,3 @@ def output_of(command: list[str]) -> bytes:
         output = (done.stderr + done.stdout).decode(errors="replace").strip()
         raise Failed(f"exit {done.returncode}: {' '.join(command)}: {output}")
     return done.stdout
-
-
-def request(method: str, url: str) -> bytes:
-    try:
-        with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=60) as response:
-            return response.read()
-    except urllib.error.URLError as error:
-        raise Failed(f"{method} {url}: {error}") from error

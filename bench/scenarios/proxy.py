@@ -2,10 +2,8 @@
 
 import argparse
 import asyncio
-import http.client
 import statistics
 import threading
-import time
 from pathlib import Path
 from typing import Callable
 from urllib.parse import urlsplit
@@ -14,13 +12,13 @@ import goals
 from program import Failed
 from receiver import endpoint
 from report import Measurements
-from serving import running
+from serving import call, connect, running
 
 SLOW_S = 0.1
 CALLERS = 4
 # Requests per caller, sequential.
 REQUESTS = 100
-BODY = b'{"report": "' + b"x" * 1_000 + b'"}'
+BODY = {"report": "x" * 1_000}
 ANSWER = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 13\r\n\r\n{"done":true}'
 CONFIG = """
 [kinds.report]
@@ -56,22 +54,17 @@ def measure_calls(measured: Measurements, name: str, url: str) -> None:
     took: list[float] = []
     wrong: list[str] = []
 
-    def call() -> None:
-        parts = urlsplit(url)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port)
+    def send() -> None:
+        connection = connect(url)
         try:
             for _ in range(each):
-                begun = time.perf_counter()
-                connection.request("POST", parts.path, BODY, {"content-type": "application/json"})
-                response = connection.getresponse()
-                body = response.read()
-                took.append((time.perf_counter() - begun) * 1_000)
-                if response.status != 200 or body != b'{"done":true}':
-                    wrong.append(f"{response.status} {body!r}")
-        except OSError as error:
+                body = call(connection, "POST", urlsplit(url).path, BODY, took)
+                if body != b'{"done":true}':
+                    wrong.append(repr(body))
+        except Failed as error:
             wrong.append(str(error))
 
-    callers = [threading.Thread(target=call) for _ in range(CALLERS)]
+    callers = [threading.Thread(target=send) for _ in range(CALLERS)]
     for caller in callers:
         caller.start()
     for caller in callers:

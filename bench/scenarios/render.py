@@ -1,7 +1,6 @@
 """A small flowchart rendered through a server, beside mermaid-cli with the same sources."""
 
 import argparse
-import http.client
 import itertools
 import json
 import shutil
@@ -10,13 +9,12 @@ import subprocess
 import time
 from pathlib import Path
 from typing import Iterator
-from urllib.parse import urlsplit
 
 import goals
 from program import Failed
 from report import Measurements
 from services import ROOT, install
-from serving import environment, field, running
+from serving import call, connect, environment, field, running
 
 PEER = ROOT / ".tools" / "bench-mermaid"
 # Not counted, because the first requests start the render processes.
@@ -66,20 +64,14 @@ def set_up(args: argparse.Namespace) -> bool:
 
 def drawn(url: str, sources: Iterator[str], count: int) -> list[float]:
     """Returns milliseconds from each request to its short link."""
-    parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
-    took = []
+    connection = connect(url)
+    took: list[float] = []
     for source in itertools.islice(sources, count):
-        body = json.dumps({"source": source, "format": "mermaid", "outputType": "svg"})
-        begun = time.perf_counter()
-        connection.request("POST", "/render?mode=sync", body, {"content-type": "application/json"})
-        response = connection.getresponse()
-        body = response.read()
-        took.append((time.perf_counter() - begun) * 1_000)
-        if response.status != 200 or field(body, "cached"):
-            raise Failed(f"not rendered: {response.status} {body!r}")
-    connection.request("GET", field(body, "url"))
-    picture = connection.getresponse().read()
+        request = {"source": source, "format": "mermaid", "outputType": "svg"}
+        response = call(connection, "POST", "/render?mode=sync", request, took)
+        if field(response, "cached"):
+            raise Failed(f"not rendered: {response!r}")
+    picture = call(connection, "GET", field(response, "url"))
     if not picture.startswith(b"<svg") or source.split("[")[1].split("]")[0].encode() not in picture:
         raise Failed(f"unexpected image: {picture[:200]!r}")
     return took

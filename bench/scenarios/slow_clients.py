@@ -1,7 +1,6 @@
 """A server with ten thousand clients that send nothing, half a head or half a body, beside the same without them."""
 
 import argparse
-import http.client
 import json
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 import goals
 from program import Failed, say
 from report import Measurements
-from serving import Memory, Server, environment, field, running
+from serving import Memory, Server, call, connect, environment, field, running
 
 QUICK_SOCKETS = 30
 # Shorter than the idle timeout minus the time to open all sockets.
@@ -22,8 +21,7 @@ QUICK_CONFIG = '[http]\nheader_timeout = "1s"\nbody_timeout = "1s"\n'
 PASSES = 3
 # Timeouts of the default configuration.
 PROMISED_S = {"idle": 10.0, "head": 10.0, "body": 30.0}
-BODY = json.dumps({"kind": "demo", "input": {"result": "x" * 100}})
-HEADERS = {"Content-Type": "application/json"}
+BODY = {"kind": "demo", "input": {"result": "x" * 100}}
 
 
 def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
@@ -78,27 +76,13 @@ class Rounds:
 
     def measure_calls(self, beside: str) -> None:
         """Submits a job and reads it, repeatedly, over one connection."""
-        place = urlsplit(self.server.url)
-        caller = http.client.HTTPConnection(str(place.hostname), place.port, timeout=60)
+        caller = connect(self.server.url)
         took: dict[str, list[float]] = {"submit": [], "read": []}
         until = time.monotonic() + self.seconds
         while time.monotonic() < until:
-            job = field(timed(took["submit"], caller, "POST", "/v1/jobs", BODY), "jobId")
+            job = field(call(caller, "POST", "/v1/jobs", BODY, took["submit"]), "jobId")
             for _ in range(3):
-                timed(took["read"], caller, "GET", f"/v1/jobs/{job}", None)
+                call(caller, "GET", f"/v1/jobs/{job}", took=took["read"])
         caller.close()
-        for what, seconds in took.items():
-            self.measured.add(f"{what} {beside}", 1000 * sorted(seconds)[int(0.99 * len(seconds))], "ms")
-
-
-def timed(
-    took: list[float], caller: http.client.HTTPConnection, method: str, path: str, body: str | None
-) -> bytes:
-    began = time.monotonic()
-    caller.request(method, path, body, HEADERS)
-    response = caller.getresponse()
-    body = response.read()
-    took.append(time.monotonic() - began)
-    if response.status >= 300:
-        raise Failed(f"{method} {path}: {response.status} {body!r}")
-    return body
+        for what, times in took.items():
+            self.measured.add(f"{what} {beside}", sorted(times)[int(0.99 * len(times))], "ms")
