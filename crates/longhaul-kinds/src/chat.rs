@@ -93,7 +93,6 @@ impl Chat {
         Self(Arc::new(Inner { slots, catalog, stream_logs: StreamLogs::default(), retry, clock }))
     }
 
-    /// Creates the kind that runs calls.
     pub fn kind(&self) -> Kind {
         let chat = Arc::clone(&self.0);
         let run = move |ctx: Ctx, call: ChatCall| {

@@ -117,7 +117,6 @@ pub enum Program {
     Pipeline { steps: Vec<PipelineStep> },
 }
 
-/// Program of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipelineStep {
     /// Unique in the pipeline. Key of its output for later programs.
@@ -127,7 +126,6 @@ pub struct PipelineStep {
     pub timeout: Option<Duration>,
 }
 
-/// Invalid configuration of a command kind.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     #[error("{0} has no program to run")]
@@ -170,7 +168,6 @@ impl CommandKind {
         }
     }
 
-    /// Adds an environment variable for the programs.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.insert(name.into(), value.into());
         self

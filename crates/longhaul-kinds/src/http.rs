@@ -54,7 +54,7 @@ pub use response::{
 };
 pub use retry_on::{FailureClass, RetryOn, UnknownFailureClass};
 pub use sealed::{seal_body, seal_headers};
-pub use target::{PathError, TargetUrl, TargetUrlError, check_path};
+pub use target::{TargetPathError, TargetUrl, TargetUrlError, check_path};
 
 /// Error code of a job whose target responded with an error status. Its last step has the response.
 pub const CODE_ERROR_STATUS: &str = "target-answered";
@@ -98,7 +98,6 @@ pub struct HttpKind {
 }
 
 impl HttpKind {
-    /// Sends requests to this target.
     pub fn new(name: impl Into<String>, target: TargetUrl) -> Self {
         Self::with(name, Some(target))
     }
@@ -137,7 +136,6 @@ impl HttpKind {
         self
     }
 
-    /// Sets the failures to retry.
     pub fn retry_on(mut self, retry_on: RetryOn) -> Self {
         self.retry_on = retry_on;
         self

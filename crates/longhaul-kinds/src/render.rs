@@ -22,13 +22,12 @@ use std::time::Duration;
 
 use longhaul::job::Name;
 use longhaul::{Ctx, JobError, Kind};
-use longhaul_render::{ErrorCode, Limits, PoolError, RenderRequest, WorkerPool};
+use longhaul_render::{ErrorCode, PoolError, RenderLimits, RenderRequest, WorkerPool};
 use serde::{Deserialize, Serialize};
 
-/// Time that the engine's timeout exceeds [`Limits::time_max`], so that this kind's own error wins.
+/// Time that the engine's timeout exceeds [`RenderLimits::time_max`], so that this kind's own error wins.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
 
-/// Result of a render job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RenderResult {
@@ -48,7 +47,7 @@ pub struct RenderResult {
 #[derive(Debug, Clone)]
 pub struct RenderKind {
     worker: Vec<OsString>,
-    limits: Limits,
+    limits: RenderLimits,
 }
 
 impl RenderKind {
@@ -56,11 +55,14 @@ impl RenderKind {
 
     /// Renders with this program and arguments as the worker process.
     pub fn new(worker: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
-        Self { worker: worker.into_iter().map(Into::into).collect(), limits: Limits::default() }
+        Self {
+            worker: worker.into_iter().map(Into::into).collect(),
+            limits: RenderLimits::default(),
+        }
     }
 
     /// Sets the limits of one diagram. The worker process enforces them.
-    pub fn limits(mut self, limits: Limits) -> Self {
+    pub fn limits(mut self, limits: RenderLimits) -> Self {
         self.limits = limits;
         self
     }

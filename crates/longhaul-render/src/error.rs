@@ -19,11 +19,9 @@ pub struct RenderError {
     pub line: Option<usize>,
     /// Character in the line, from 1.
     pub column: Option<usize>,
-    /// The source line.
     pub excerpt: Option<String>,
 }
 
-/// Category of a render error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorCode {

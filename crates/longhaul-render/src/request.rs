@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ErrorCode, Limits, Options, RenderError};
+use crate::{ErrorCode, Options, RenderError, RenderLimits};
 
 /// Source of a diagram, its language and the image to produce. Input of a render job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,6 @@ pub enum Format {
     D2,
 }
 
-/// Image format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutputType {
@@ -58,7 +57,6 @@ impl OutputType {
         }
     }
 
-    /// Returns the artifact name of the image.
     pub fn artifact(self) -> &'static str {
         match self {
             Self::Svg => "diagram.svg",
@@ -69,7 +67,7 @@ impl OutputType {
 
 impl RenderRequest {
     /// Rejects invalid options and a source over the limit.
-    pub fn check(&self, limits: &Limits) -> Result<(), RenderError> {
+    pub fn check(&self, limits: &RenderLimits) -> Result<(), RenderError> {
         if self.source.len() > limits.source_bytes_max {
             let max = limits.source_bytes_max;
             let bytes = self.source.len();

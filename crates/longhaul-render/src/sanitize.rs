@@ -31,7 +31,6 @@ const D2_ROOT: &str = "d2-svg";
 /// Changes made to an SVG while it is sanitized.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Canvas {
-    /// Replaces the background.
     pub background: Option<Background>,
     /// Replaces fonts by the one that text was measured with.
     pub text: Option<TextStyle>,
@@ -40,7 +39,6 @@ pub struct Canvas {
     pub rasterized: bool,
 }
 
-/// Defaults for text.
 #[derive(Debug, Clone, Copy)]
 pub struct TextStyle {
     /// Font families, in order of preference.
@@ -50,7 +48,6 @@ pub struct TextStyle {
 
 const FONT_SIZE: &str = "16";
 
-/// Result of [`sanitize`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SanitizedSvg {
     pub svg: String,

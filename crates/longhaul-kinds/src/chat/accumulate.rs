@@ -20,7 +20,6 @@ use openai::OpenAi;
 #[derive(Debug)]
 pub struct Accumulator(Box<dyn Accumulate>);
 
-/// Accumulator of one API.
 trait Accumulate: fmt::Debug + Send + Sync {
     fn add(&mut self, chunk: &Value);
     fn is_end(&self, chunk: &Value) -> bool;

@@ -144,7 +144,6 @@ impl TargetCall<'_> {
         }
     }
 
-    /// Reads the stream until its end.
     async fn read_stream(
         &self,
         mut response: Response,

@@ -47,7 +47,6 @@ pub struct ChatCall {
     pub body: JsonObject,
 }
 
-/// Result of a chat job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatResult {
@@ -58,7 +57,6 @@ pub struct ChatResult {
     pub prompt_tokens: Option<u64>,
     #[serde(default)]
     pub completion_tokens: Option<u64>,
-    /// Name of the target.
     pub target: String,
 }
 
@@ -72,7 +70,6 @@ impl ChatCall {
         self.body.get("stream").unwrap_or(self.api.target_api() == TargetApi::Ollama)
     }
 
-    /// Checks the required fields.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.model().is_none() {
             return Err("model is required");

@@ -11,7 +11,6 @@ use super::client::TargetClient;
 use super::error::ChatError;
 use super::target::{ModelServer, TargetApi};
 
-/// Lifetime of a cached model list.
 const CACHE_LIFETIME: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Clone, PartialEq)]

@@ -10,7 +10,6 @@ const MESSAGE_CHARS_MAX: usize = 1_024;
 /// Longest `Retry-After` that is honoured.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
-/// Error of a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChatError {
     /// No connection, a gateway error, or a connection that was closed without a response.
@@ -40,7 +39,6 @@ impl ChatError {
         Self::Refused { status: 404, message }
     }
 
-    /// Classifies an error response of a target.
     pub(super) fn from_response(
         target: &str,
         status: u16,
@@ -93,7 +91,6 @@ impl ChatError {
         }
     }
 
-    /// Returns the HTTP status for the caller.
     pub fn status(&self) -> u16 {
         http_status(&self.code())
     }

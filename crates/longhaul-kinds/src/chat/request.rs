@@ -30,19 +30,13 @@ pub(super) enum TranslateError {
     Unsupported(&'static str),
 }
 
-impl From<serde_json::Error> for TranslateError {
-    fn from(error: serde_json::Error) -> Self {
-        Self::Body(error.into())
-    }
-}
-
 impl TargetRequest {
     /// Builds a request that always streams.
     pub(super) fn build(call: &ChatCall, target: TargetApi) -> Result<Self, TranslateError> {
         if call.api.target_api() == target {
             return Self::verbatim(call);
         }
-        let body: Value = serde_json::from_str(call.body.to_json()?.as_str())?;
+        let body: Value = call.body.to_json()?.to()?;
         let (api, body) = match call.api {
             ChatApi::OllamaChat => (ChatApi::OpenAiChat, to_openai::chat(&body)),
             ChatApi::OllamaGenerate => (ChatApi::OpenAiChat, to_openai::generate(&body)),

@@ -7,7 +7,6 @@ use reqwest::header::HeaderValue;
 
 use super::error::ChatError;
 
-/// API of a model server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetApi {
     Ollama,
@@ -26,7 +25,6 @@ pub struct ModelServer {
     pub(super) key: Option<HeaderValue>,
 }
 
-/// Invalid configuration of a model server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelServerError {
     #[error("not an http:// or https:// URL")]

@@ -9,7 +9,6 @@ use super::call::ChatApi;
 use to_ollama::ToOllama;
 use to_openai::ToOpenAi;
 
-/// Translator of one stream.
 #[derive(Debug)]
 pub(super) enum Translator {
     Unchanged,
@@ -43,7 +42,6 @@ impl Translator {
         }
     }
 
-    /// Translates one chunk.
     pub(super) fn take(&mut self, chunk: StreamChunk) -> Vec<StreamChunk> {
         match self {
             Self::Unchanged => vec![chunk],

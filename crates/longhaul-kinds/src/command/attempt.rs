@@ -12,11 +12,10 @@ use tokio::sync::Mutex;
 
 use super::process_group::ProcessGroup;
 use super::stderr_reader::StderrReader;
-use super::work_dir::WorkDir;
+use super::work_dir::AttemptDir;
 use super::{CommandKind, PipelineStep, Program, artifacts, exit_status, stdin};
 use crate::unless_cancelled;
 
-/// Runs the kind's programs for one attempt.
 pub(super) async fn run(kind: Arc<CommandKind>, ctx: Ctx, input: Json) -> Result<Json, JobError> {
     let attempt = CommandAttempt::begin(&kind, &ctx, &input).await?;
     let result = match &kind.program {
@@ -39,10 +38,8 @@ struct CommandAttempt<'a> {
     /// is cancelled or times out, and the program should stop gracefully then. Dropping the attempt kills
     /// it. Declared before the folder, so that it is killed before the folder is deleted.
     running: Mutex<Option<ProcessGroup>>,
-    work_dir: WorkDir,
-    /// Folder for artifacts.
+    work_dir: AttemptDir,
     artifacts: PathBuf,
-    /// Path of the payload.
     payload: Option<PathBuf>,
     /// Set if the last program reported its own progress.
     reports_progress: AtomicBool,
@@ -50,7 +47,7 @@ struct CommandAttempt<'a> {
 
 impl<'a> CommandAttempt<'a> {
     async fn begin(kind: &'a CommandKind, ctx: &'a Ctx, input: &'a Json) -> Result<Self, JobError> {
-        let work_dir = WorkDir::create(&kind.work_root, ctx.id(), ctx.attempt()).await?;
+        let work_dir = AttemptDir::create(&kind.work_root, ctx.id(), ctx.attempt()).await?;
         let artifacts = artifacts::create_folder(work_dir.path()).await?;
         let payload = if ctx.job().has_payload {
             Some(ctx.payload().await?.file_in(work_dir.path()).await?)
@@ -97,7 +94,6 @@ impl<'a> CommandAttempt<'a> {
         }
     }
 
-    /// Runs one program until it exits.
     async fn execute(&self, argv: &[String], outputs: &[(&str, Json)]) -> Result<Json, JobError> {
         let program = argv.first().map_or("", String::as_str);
         let stdin = stdin::text(self.input, outputs, self.ctx.job())?;

@@ -13,14 +13,13 @@ use super::response::StoredResponse;
 use super::response_body::{ExchangeError, IncomingResponse};
 use super::retry_on::FailureClass;
 use super::{CODE_ERROR_STATUS, CODE_TIMEOUT, CODE_UNREACHABLE, HttpKind};
-use crate::unless_cancelled;
-use longhaul_net::circuit_breaker::Permit;
+use crate::{job_error, unless_cancelled};
+use longhaul_net::circuit_breaker::BreakerPermit;
 use longhaul_net::egress::{RetryAfter, SendError};
 
 /// Longest `Retry-After` that is honoured.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
-/// Sends the request of the job and stores the response.
 pub(super) async fn run(kind: Arc<HttpKind>, ctx: Ctx, input: Json) -> Result<Json, JobError> {
     // Replays the responses of earlier attempts, because a job must request every step that it stored.
     let stored = ctx.finished_steps().len();
@@ -47,15 +46,14 @@ pub(super) async fn run(kind: Arc<HttpKind>, ctx: Ctx, input: Json) -> Result<Js
     let exchange = async {
         let response = outgoing.send(&kind).await.map_err(ExchangeError::Send)?;
         let incoming = IncomingResponse::new(response, &method);
-        match kind.class(incoming.status) {
-            StatusClass::Completed => Ok(Exchange::Completed(incoming.store(&ctx).await?)),
-            class @ (StatusClass::Retryable | StatusClass::Fatal) => {
-                let retry_after = RetryAfter::from_headers(&incoming.headers);
-                let status = incoming.status;
-                let response = incoming.truncated().await?;
-                Ok(Exchange::Failed { class, status, retry_after, response })
-            }
+        let status = incoming.status;
+        let is_retryable = kind.retry_on.covers(FailureClass::Status(status));
+        if !is_retryable && (status.is_success() || status.is_redirection()) {
+            return Ok(Exchange::Completed(incoming.store(&ctx).await?));
         }
+        let retry_after = RetryAfter::from_headers(&incoming.headers);
+        let error = kind.error_status(status, is_retryable, retry_after);
+        Ok(Exchange::Failed { status, error, response: incoming.truncated().await? })
     };
     let timeout = ctx.job().timeout.unwrap_or(kind.timeout);
     let outcome = tokio::select! {
@@ -68,48 +66,24 @@ pub(super) async fn run(kind: Arc<HttpKind>, ctx: Ctx, input: Json) -> Result<Js
     drop(permit);
     match outcome {
         Ok(Exchange::Completed(response)) => Ok(Json::from_value(&response)?),
-        Ok(Exchange::Failed { class, status, retry_after, response }) => {
+        Ok(Exchange::Failed { error, response, .. }) => {
             let store = || async { Ok::<_, JobError>(response.clone()) };
             ctx.step(step_name(stored + 1), store).await?;
-            Err(kind.error_status(class, status, retry_after))
+            Err(error)
         }
         Err(ExchangeError::Send(error)) => Err(kind.no_response(&error)),
         Err(ExchangeError::Store(error)) => Err(error),
     }
 }
 
-/// Effect of a status on the job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StatusClass {
-    Completed,
-    Retryable,
-    Fatal,
-}
-
-/// Response of the target.
 enum Exchange {
     Completed(StoredResponse),
-    Failed {
-        class: StatusClass,
-        status: StatusCode,
-        retry_after: Option<RetryAfter>,
-        response: StoredResponse,
-    },
+    Failed { status: StatusCode, error: JobError, response: StoredResponse },
 }
 
 impl HttpKind {
-    fn class(&self, status: StatusCode) -> StatusClass {
-        if self.retry_on.covers(FailureClass::Status(status)) {
-            StatusClass::Retryable
-        } else if status.is_success() || status.is_redirection() {
-            StatusClass::Completed
-        } else {
-            StatusClass::Fatal
-        }
-    }
-
     /// Reports the outcome to the breaker. Client errors and 429 count as success, because the target works.
-    fn report(&self, permit: Option<&Permit>, outcome: &Result<Exchange, ExchangeError>) {
+    fn report(&self, permit: Option<&BreakerPermit>, outcome: &Result<Exchange, ExchangeError>) {
         let Some(permit) = permit else { return };
         let is_down = match outcome {
             Ok(Exchange::Failed { status, .. }) => status.is_server_error(),
@@ -129,20 +103,15 @@ impl HttpKind {
 
     fn error_status(
         &self,
-        class: StatusClass,
         status: StatusCode,
+        is_retryable: bool,
         retry_after: Option<RetryAfter>,
     ) -> JobError {
         let message = format!("the target responded with {status}");
-        match (class, retry_after) {
-            (StatusClass::Retryable, Some(retry_after)) => {
-                let delay = retry_after.delay(self.clock.now().into()).min(RETRY_AFTER_MAX);
-                JobError::retryable(message).retry_in(delay)
-            }
-            (StatusClass::Retryable, None) => JobError::retryable(message),
-            (StatusClass::Completed | StatusClass::Fatal, _) => JobError::fatal(message),
-        }
-        .with_code(CODE_ERROR_STATUS)
+        let mut error = job_error(is_retryable, message, CODE_ERROR_STATUS);
+        let delay = retry_after.map(|retry_after| retry_after.delay(self.clock.now().into()));
+        error.retry_in = delay.filter(|_| is_retryable).map(|delay| delay.min(RETRY_AFTER_MAX));
+        error
     }
 
     fn no_response(&self, error: &SendError) -> JobError {
@@ -158,8 +127,7 @@ impl HttpKind {
             SendError::Reset | SendError::Protocol(_) => (FailureClass::Reset, CODE_UNREACHABLE),
         };
         let message = format!("the target did not respond: {error}");
-        let retry = self.retry_on.covers(failure);
-        if retry { JobError::retryable(message) } else { JobError::fatal(message) }.with_code(code)
+        job_error(self.retry_on.covers(failure), message, code)
     }
 }
 

@@ -11,7 +11,7 @@ use reqwest::{Body, Certificate, Response};
 use tokio::time::Instant;
 
 use super::error::SendError;
-use super::policy::{CheckedUrl, Policy, Reach, UrlDenied, UrlHost};
+use super::policy::{CheckedUrl, Policy, Reach, UrlDenied};
 use super::resolve::{PolicyResolver, Resolver, SystemResolver};
 use super::response::{EgressResponse, RetryAfter};
 use crate::http_client::{self, LazyClient};
@@ -57,11 +57,7 @@ pub struct EgressRequest {
 impl Client {
     /// Creates a client with the system's resolver.
     pub fn new(policy: Policy) -> Self {
-        Self::with_resolver(policy, Arc::new(SystemResolver::default()))
-    }
-
-    pub fn with_resolver(policy: Policy, resolver: Arc<dyn Resolver>) -> Self {
-        Self::build(policy, resolver, None)
+        Self::build(policy, Arc::new(SystemResolver::default()), None)
     }
 
     pub(super) fn build(
@@ -73,15 +69,11 @@ impl Client {
         Self(Arc::new(Inner { policy, resolver, roots, to_public, to_allowed }))
     }
 
-    pub fn policy(&self) -> &Policy {
-        &self.0.policy
-    }
-
     /// Checks a URL at submission, including the addresses of its name. Accepts a name that does not
     /// resolve now, because it is checked again for every connection.
     pub async fn check_submission(&self, url: &str) -> Result<CheckedUrl, UrlDenied> {
         let url = self.0.policy.check_url(url)?;
-        if let UrlHost::Name(name) = url.host() {
+        if let Some(name) = url.name() {
             let lookup = tokio::time::timeout(SUBMISSION_LOOKUP, self.0.resolver.resolve(name));
             let found = lookup.await.ok().and_then(Result::ok).unwrap_or_default();
             if let Some(deny_reason) = self.0.policy.deny_reason_of_any(&found, url.reach()) {
@@ -103,10 +95,20 @@ impl Client {
             () = &mut deadline => return Err(SendError::TimedOut),
         };
         let latency = started.elapsed();
-        let mut prefix = BodyPrefix { bytes: Vec::new(), max: body_prefix_max.min(BODY_BYTES_MAX) };
+        let (mut body_prefix, mut bytes_read) = (Vec::new(), 0);
+        // Ignores a failing connection, because the status has arrived.
+        let read = async {
+            while bytes_read <= BODY_BYTES_MAX
+                && let Ok(Some(chunk)) = response.chunk().await
+            {
+                let room = body_prefix_max.min(BODY_BYTES_MAX).saturating_sub(body_prefix.len());
+                body_prefix.extend(chunk.iter().take(room));
+                bytes_read += chunk.len();
+            }
+        };
         tokio::select! {
             biased;
-            () = prefix.read(&mut response) => {}
+            () = read => {}
             () = &mut deadline => {}
         }
         let headers = std::mem::take(response.headers_mut());
@@ -114,7 +116,7 @@ impl Client {
             status: response.status(),
             retry_after: RetryAfter::from_headers(&headers),
             headers,
-            body_prefix: prefix.bytes.into(),
+            body_prefix: body_prefix.into(),
             latency,
         })
     }
@@ -169,27 +171,6 @@ impl Inner {
             .dns_resolver(PolicyResolver { policy, resolver, reach })
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(IDLE_PER_HOST_MAX)
-    }
-}
-
-/// Start of a body, kept when reading is abandoned.
-struct BodyPrefix {
-    bytes: Vec<u8>,
-    max: usize,
-}
-
-impl BodyPrefix {
-    /// Reads up to the limit. Ignores a failing connection, because the status has arrived.
-    async fn read(&mut self, response: &mut Response) {
-        let mut read = 0;
-        while let Ok(Some(chunk)) = response.chunk().await {
-            let room = self.max.saturating_sub(self.bytes.len());
-            self.bytes.extend(chunk.iter().take(room));
-            read += chunk.len();
-            if read > BODY_BYTES_MAX {
-                return;
-            }
-        }
     }
 }
 

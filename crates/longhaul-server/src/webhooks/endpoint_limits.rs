@@ -120,7 +120,7 @@ pub(super) enum Acquire {
 pub(super) struct Permit {
     limits: EndpointLimiter,
     endpoint_name: Name,
-    breaker: circuit_breaker::Permit,
+    breaker: circuit_breaker::BreakerPermit,
 }
 
 impl EndpointLimiter {

@@ -91,17 +91,13 @@ impl Choice {
     fn suffix(&self, sent: &Self) -> Result<Map<String, Value>, StreamDiverged> {
         let mut delta = Map::new();
         for (name, value) in &self.message {
-            match value {
-                Value::String(whole) if name != "role" => {
-                    let remaining = suffix(whole, text(&sent.message, name))?;
-                    if !remaining.is_empty() {
-                        delta.insert(name.clone(), remaining.into());
-                    }
+            if let (Value::String(whole), true) = (value, name != "role") {
+                let remaining = suffix(whole, text(&sent.message, name))?;
+                if !remaining.is_empty() {
+                    delta.insert(name.clone(), remaining.into());
                 }
-                value if sent.message.contains_key(name) || value.is_null() => {}
-                value => {
-                    delta.insert(name.clone(), value.clone());
-                }
+            } else if !sent.message.contains_key(name) && !value.is_null() {
+                delta.insert(name.clone(), value.clone());
             }
         }
         // Sent fields must still exist.

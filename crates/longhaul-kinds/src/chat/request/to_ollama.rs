@@ -36,12 +36,8 @@ pub(super) fn chat(body: &Value) -> Result<Value, TranslateError> {
 fn options(body: &Value) -> Value {
     // The newer name wins.
     let max = field(body, "max_completion_tokens").or_else(|| field(body, "max_tokens"));
-    let stop = field(body, "stop").map(|stop| match stop {
-        Value::Array(_) => stop.clone(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
-            json!([stop])
-        }
-    });
+    let stop = field(body, "stop");
+    let stop = stop.map(|stop| if stop.is_array() { stop.clone() } else { json!([stop]) });
     let same = SAME_OPTIONS.map(|name| (name, field(body, name).cloned()));
     object([("num_predict", max.cloned()), ("stop", stop)].into_iter().chain(same))
 }

@@ -49,16 +49,11 @@ fn request(body: &Value, messages: Vec<Value>) -> Value {
 }
 
 fn format(format: &Value) -> Option<Value> {
-    match format {
-        Value::String(word) if word == "json" => Some(json!({"type": "json_object"})),
-        Value::Object(_) => {
-            let schema = json!({"name": SCHEMA_NAME, "schema": format});
-            Some(json!({"type": "json_schema", "json_schema": schema}))
-        }
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
-            None
-        }
+    if format == "json" {
+        return Some(json!({"type": "json_object"}));
     }
+    let schema = json!({"name": SCHEMA_NAME, "schema": format});
+    format.is_object().then(|| json!({"type": "json_schema", "json_schema": schema}))
 }
 
 /// `think` is a boolean, which `OpenAI` lacks, or an effort.

@@ -15,7 +15,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use longhaul::blob::Keyring;
-use longhaul_render::Limits;
+use longhaul_render::RenderLimits;
 
 use super::error_format::{ErrorFormat, convert_problem, with_error_format};
 use crate::api::AppState;
@@ -31,14 +31,14 @@ pub(crate) use response::show;
 #[derive(Debug, Clone)]
 pub struct RenderApi {
     links: Links,
-    limits: Limits,
+    limits: RenderLimits,
     retention: Duration,
     public_links: bool,
 }
 
 impl RenderApi {
     /// Creates the API. Links are derived with `keyring`; images are kept for `retention`.
-    pub fn new(keyring: Arc<Keyring>, limits: Limits, retention: Duration) -> Self {
+    pub fn new(keyring: Arc<Keyring>, limits: RenderLimits, retention: Duration) -> Self {
         Self { links: Links::new(keyring), limits, retention, public_links: false }
     }
 
