@@ -92,7 +92,8 @@ struct SvgWriter<'c> {
 /// Work list in place of recursion, because the source controls the depth.
 enum Todo<'a, 'input> {
     Open(Node<'a, 'input>, usize),
-    Close(&'static str),
+    /// Name of an element, and the length of the output behind its start tag.
+    Close(&'static str, usize),
 }
 
 impl SvgWriter<'_> {
@@ -101,8 +102,8 @@ impl SvgWriter<'_> {
         while let Some(next) = todo.pop() {
             let (node, depth) = match next {
                 Todo::Open(node, depth) => (node, depth),
-                Todo::Close(name) => {
-                    self.close(name);
+                Todo::Close(name, opened) => {
+                    self.close(name, opened);
                     continue;
                 }
             };
@@ -124,10 +125,10 @@ impl SvgWriter<'_> {
                     if !self.use_elements.may_expand(node).ok_or_else(too_deep_or_many)? => {}
                 Some(name) => {
                     self.open(name, node);
+                    todo.push(Todo::Close(name, self.svg.len()));
                     if depth == 0 {
                         self.background(node);
                     }
-                    todo.push(Todo::Close(name));
                     todo.extend(node.children().rev().map(|child| Todo::Open(child, depth + 1)));
                 }
                 None => self.foreign_objects += usize::from(tag.name() == "foreignObject"),
@@ -189,23 +190,13 @@ impl SvgWriter<'_> {
         }
     }
 
-    fn close(&mut self, name: &str) {
-        // The element is empty.
-        if self.svg.ends_with('>') && self.is_still_open(name) {
+    fn close(&mut self, name: &str, opened: usize) {
+        if self.svg.len() == opened {
             self.svg.pop();
             self.svg.push_str("/>");
         } else {
             self.svg.extend(["</", name, ">"]);
         }
-    }
-
-    /// Returns true if the last tag written is the start of this element.
-    fn is_still_open(&self, name: &str) -> bool {
-        let last = self.svg.rfind('<').and_then(|start| self.svg.get(start + 1..));
-        last.is_some_and(|tag| {
-            !tag.ends_with("/>")
-                && tag.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '>']))
-        })
     }
 
     fn style(&mut self, node: Node<'_, '_>) {

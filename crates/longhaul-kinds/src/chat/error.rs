@@ -103,16 +103,10 @@ pub fn http_status(code: &str) -> u16 {
         "target-busy" => 429,
         "target-silent" | "timeout" => 504,
         "bad-input" => 400,
-        code => {
-            let refused = code.strip_prefix("http-").and_then(|status| status.parse().ok());
-            refused.filter(|status| (400..500).contains(status)).map_or(
-                502,
-                |status| match status {
-                    401 | 403 | 407 => 502,
-                    status => status,
-                },
-            )
-        }
+        code => match code.strip_prefix("http-").and_then(|status| status.parse().ok()) {
+            Some(status @ 400..500) if !matches!(status, 401 | 403 | 407) => status,
+            Some(_) | None => 502,
+        },
     }
 }
 

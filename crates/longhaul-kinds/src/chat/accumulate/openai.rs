@@ -170,7 +170,7 @@ impl Accumulate for OpenAi {
         for (position, choice) in (0..).zip(items(chunk, "choices")) {
             let index = choice.get(INDEX).and_then(Value::as_u64).unwrap_or(position);
             let known = self.choices.entry(index).or_default();
-            // A whole response has messages in position of deltas.
+            // A whole response has messages in place of deltas.
             let delta = choice.get("delta").or_else(|| choice.get("message"));
             if let Some(delta) = delta.and_then(Value::as_object) {
                 known.add(delta);

@@ -20,7 +20,7 @@ const PATCH: u16 = 1 << 5;
 const ZIP64: u16 = 0x0001;
 const UNICODE_PATH: u16 = 0x7075;
 
-/// In location of a number that has no room: it is in the zip64 field.
+/// In place of a number that has no room: it is in the zip64 field.
 const FULL: u64 = u32::MAX as u64;
 
 /// Directory record of an entry.
