@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+import queue
 import threading
 import time
-from typing import Iterator, TypeVar
+from typing import Callable, Iterator, TypeVar
 
 from program import Failed
 
@@ -29,6 +30,10 @@ class Receiver:
         self.enough.clear()
         self.count, self.wanted = 0, count
 
+    def handle(self, body: bytes, write: Callable[[bytes], None]) -> None:
+        self.came(body)
+        write(ANSWER)
+
     def came(self, _body: bytes) -> None:
         self.last_at = time.monotonic()
         if self.count == 0:
@@ -44,11 +49,13 @@ class Receiver:
         return self.wanted / max(self.last_at - self.first_at, 0.001)
 
 
-class Line(asyncio.Protocol):
-    """Serves one connection."""
+# Takes the body of a request, and a function that writes its response.
+Handler = Callable[[bytes, Callable[[bytes], None]], None]
 
-    def __init__(self, receiver: Receiver) -> None:
-        self.receiver = receiver
+
+class Connection(asyncio.Protocol):
+    def __init__(self, handle: Handler) -> None:
+        self.handle = handle
         self.bytes = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -58,8 +65,7 @@ class Line(asyncio.Protocol):
         self.bytes += data
         while (size := request_size(self.bytes)) is not None and len(self.bytes) >= size:
             request, self.bytes = self.bytes[:size], self.bytes[size:]
-            self.receiver.came(request.partition(b"\r\n\r\n")[2])
-            self.transport.write(ANSWER)
+            self.handle(request.partition(b"\r\n\r\n")[2], self.transport.write)
 
 
 def request_size(data: bytes) -> int | None:
@@ -73,17 +79,14 @@ def request_size(data: bytes) -> int | None:
     return end + 4
 
 
-Some = TypeVar("Some", bound=Receiver)
-
-
 @contextlib.contextmanager
-def receiving(receiver: Some) -> Iterator[Some]:
-    loop, ready = asyncio.new_event_loop(), threading.Event()
+def endpoint(handle: Handler) -> Iterator[int]:
+    """Serves requests in its own thread, and yields its port."""
+    loop, ports = asyncio.new_event_loop(), queue.SimpleQueue[int]()
 
     async def listen() -> asyncio.Server:
-        server = await loop.create_server(lambda: Line(receiver), "127.0.0.1", 0)
-        receiver.port = server.sockets[0].getsockname()[1]
-        ready.set()
+        server = await loop.create_server(lambda: Connection(handle), "127.0.0.1", 0)
+        ports.put(server.sockets[0].getsockname()[1])
         return server
 
     def run() -> None:
@@ -94,9 +97,17 @@ def receiving(receiver: Some) -> Iterator[Some]:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    ready.wait()
     try:
-        yield receiver
+        yield ports.get()
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
+
+
+Some = TypeVar("Some", bound=Receiver)
+
+
+@contextlib.contextmanager
+def receiving(receiver: Some) -> Iterator[Some]:
+    with endpoint(receiver.handle) as receiver.port:
+        yield receiver

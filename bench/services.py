@@ -4,6 +4,7 @@ import contextlib
 import os
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Iterator
@@ -37,6 +38,13 @@ class Postgres:
         self.query(f"drop database if exists {name} with (force)", f"create database {name}", "checkpoint")
         yield f"{self.server}/{name}"
         self.query(f"drop database if exists {name} with (force)")
+
+
+def install(*names: str) -> None:
+    """Installs peers into .tools/ of this checkout, once."""
+    command = [str(ROOT / "scripts" / "setup-bench"), *names]
+    if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:
+        raise Failed(f"could not be installed: {', '.join(names)}")
 
 
 def script(*words: str) -> str:

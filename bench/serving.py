@@ -1,16 +1,20 @@
 """A Longhaul server to measure: its start, its memory and its stop."""
 
 import contextlib
+import http.client
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Iterator, NamedTuple
+from urllib.parse import urlsplit
 
 from program import Failed
 
 MB = 1_000_000
 STOP_S = 30
+RESPONSE_S = 120
 
 
 class Memory(NamedTuple):
@@ -58,6 +62,31 @@ def running(binary: Path, folder: Path, config: str = "") -> Iterator[Server]:
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+
+
+def connect(url: str) -> http.client.HTTPConnection:
+    parts = urlsplit(url)
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=RESPONSE_S)
+
+
+def call(
+    connection: http.client.HTTPConnection, method: str, path: str,
+    body: object = None, took: list[float] | None = None,
+) -> bytes:  # fmt: skip
+    """Returns the body of a successful response, and adds the milliseconds to its last byte to `took`."""
+    text = None if body is None else json.dumps(body)
+    begun = time.perf_counter()
+    try:
+        connection.request(method, path, text, {} if text is None else {"content-type": "application/json"})
+        response = connection.getresponse()
+        content = response.read()
+    except OSError as error:
+        raise Failed(f"{method} {path}: {error}") from error
+    if took is not None:
+        took.append((time.perf_counter() - begun) * 1_000)
+    if response.status >= 300:
+        raise Failed(f"{method} {path}: {response.status} {content[:200]!r}")
+    return content
 
 
 def environment() -> dict[str, str]:

@@ -9,6 +9,7 @@ a label of its sample, and a rejection with another message than docs/diagrams/i
 """
 
 import argparse
+import itertools
 import json
 import os
 import struct
@@ -52,11 +53,6 @@ class Sample(NamedTuple):
         return LANGUAGES[Path(self.file).suffix]
 
 
-class Drawn(NamedTuple):
-    sample: Sample
-    wrong: list[str]
-
-
 def samples() -> list[Sample]:
     listed = [Sample(**entry) for entry in json.loads((SAMPLES / "index.json").read_text(encoding="utf-8"))]
     there = {file.name for file in SAMPLES.iterdir() if file.suffix in LANGUAGES}
@@ -72,8 +68,8 @@ def architecture() -> list[Sample]:
     ]
 
 
-def draw(binary: Path, folder: Path, sample: Sample) -> Drawn:
-    """Renders a sample in each theme and format, and checks the images."""
+def draw(binary: Path, folder: Path, sample: Sample) -> list[str]:
+    """Renders a sample in each theme and format, and returns the faults of the images."""
     wrong = []
     for scheme in SCHEMES:
         for ending in ("svg", "png"):
@@ -89,7 +85,7 @@ def draw(binary: Path, folder: Path, sample: Sample) -> Drawn:
                 wrong.extend(f"{picture.name}: {why}" for why in faults_of_svg(picture, sample))
             else:
                 wrong.extend(f"{picture.name}: {why}" for why in faults_of_png(picture))
-    return Drawn(sample, wrong)
+    return wrong
 
 
 def faults_of_svg(picture: Path, sample: Sample) -> list[str]:
@@ -141,21 +137,14 @@ def page(listed: list[Sample]) -> str:
         "| mermaid | | d2 |",
         "| --- | --- | --- |",
     ]
-    lines += [f"| {link(left)} | {link(middle)} | {link(right)} |" for left, middle, right in columns(mermaid, d2)]
+    half = (len(mermaid) + 1) // 2
+    for row in itertools.zip_longest(mermaid[:half], mermaid[half:], d2):
+        lines.append(f"| {' | '.join(map(link, row))} |")
     for language, part in (("mermaid", mermaid), ("d2", d2)):
         lines += ["", f"## {language}"]
         for sample in part:
             lines += ["", *section(sample)]
     return "\n".join(lines) + "\n"
-
-
-def columns(mermaid: list[Sample], d2: list[Sample]) -> list[tuple[Sample | None, Sample | None, Sample | None]]:
-    half = (len(mermaid) + 1) // 2
-
-    def at(part: list[Sample], row: int) -> Sample | None:
-        return part[row] if row < len(part) else None
-
-    return [(at(mermaid[:half], row), at(mermaid[half:], row), at(d2, row)) for row in range(half)]
 
 
 def link(sample: Sample | None) -> str:
@@ -218,8 +207,8 @@ def main() -> int:
     drawn.mkdir(parents=True, exist_ok=True)
     listed = samples() + architecture()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        done = list(pool.map(lambda sample: draw(args.binary.resolve(), drawn, sample), listed))
-    wrong = [why for one in done for why in one.wrong]
+        faults = pool.map(lambda sample: draw(args.binary.resolve(), drawn, sample), listed)
+        wrong = list(itertools.chain.from_iterable(faults))
     if not wrong:
         wanted = committed(listed, drawn)
         if args.check:

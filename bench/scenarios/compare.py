@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import goals
-from machine import check_binary, machine, warn_of
+from machine import check_binary
 from program import one_report, print_json, say, value_of
-from report import report
+from report import Measurements
 from services import postgres
 
 INPUT_BYTES = 100
@@ -47,14 +47,10 @@ POSTGRES = [
 
 def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
     binaries = {"old": args.compare.absolute(), "new": args.binary}
-    for binary in binaries.values():
-        check_binary(binary)
-    facts = machine(args, folder)
-    warn_of(facts)
-    measured: goals.Measured = {}
+    check_binary(binaries["old"])
+    measured = Measurements(args, folder)
     with postgres(folder) as cluster:
-        for number in range(1, args.passes + 1):
-            say(f"pass {number} of {args.passes}")
+        for number in measured.passes():
             for store, cases in (("SQLite", SQLITE), ("Postgres", POSTGRES)):
                 for case in cases:
                     # The order changes with each pass, because the second of a pair finds a warmer machine.
@@ -62,7 +58,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
                         sqlite = contextlib.nullcontext(f"sqlite:{folder / 'compare.db'}")
                         with cluster.empty_database("bench") if store == "Postgres" else sqlite as url:
                             value = one(args, binaries[build], case, url)
-                        measured.setdefault(f"{build} {store} {case.name}", []).append(value)
+                        measured.limit(f"{build} {store} {case.name}", value)
                         say(f"  {build} {store:<9} {case.name:<30} {goals.quantity(value, case.unit):>12}")
     comparisons = [
         goals.Comparison(
@@ -72,7 +68,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
         for store, cases in (("SQLite", SQLITE), ("Postgres", POSTGRES))
         for case in cases
     ]  # fmt: skip
-    return report(args, measured, comparisons, {}, facts)
+    return measured.report(comparisons, {})
 
 
 def one(args: argparse.Namespace, binary: Path, case: Case, url: str) -> float:

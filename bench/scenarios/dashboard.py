@@ -1,18 +1,15 @@
 """Response times of the dashboard's pages with a million jobs in the store."""
 
 import argparse
-import http.client
 import json
 import statistics
 import time
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import goals
-from machine import check_binary, machine, warn_of
-from program import Failed, one_report, print_json, say
-from report import report
-from serving import Server, environment, running
+from program import Failed, one_report, say
+from report import Measurements
+from serving import Server, call, connect, environment, running
 
 HISTORY = 1_000_000
 # Requests per page, sequential.
@@ -34,23 +31,22 @@ PAGES = {
 
 
 def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
-    check_binary(args.binary)
-    facts = machine(args, folder)
-    warn_of(facts)
+    measured = Measurements(args, folder)
     data = folder / "dashboard"
     data.mkdir()
     history = 1_000 if args.quick else HISTORY
     with running(args.binary, data) as server:
         fail_some(server)
     fill(args, data, history)
-    measured: goals.Measured = {}
     with running(args.binary, data) as server:
-        for number in range(1, args.passes + 1):
-            say(f"dashboard, pass {number} of {args.passes}")
+        for _ in measured.passes("dashboard, "):
             for name, path in PAGES.items():
-                measured.setdefault(name, []).append(shown(args, name, server, path))
-            measured.setdefault("promised", []).append(PROMISED_MS)
-    return report(args, measured, goals.DASHBOARD, {"history": f"{history:,}"}, facts)
+                took: list[float] = []
+                for _ in range(2 if args.quick else REQUESTS):
+                    call(connect(server.url), "GET", path, took=took)
+                measured.add(name, statistics.median(took), "ms", worst=max(took))
+            measured.limit("promised", PROMISED_MS)
+    return measured.report(goals.DASHBOARD, {"history": f"{history:,}"})
 
 
 def fill(args: argparse.Namespace, data: Path, history: int) -> None:
@@ -66,38 +62,11 @@ def fill(args: argparse.Namespace, data: Path, history: int) -> None:
 def fail_some(server: Server) -> None:
     """Creates failed jobs with a label, of another kind and queue than the history."""
     job = {"kind": "demo", "input": {"fail": "no toner left"}, "maxAttempts": 1, "queue": "rare", "labels": LABEL}
-    request(server, "POST", "/v1/jobs/batch", {"jobs": [job] * FAILED})
+    connection = connect(server.url)
+    call(connection, "POST", "/v1/jobs/batch", {"jobs": [job] * FAILED})
     deadline = time.monotonic() + 60
-    while len(json.loads(request(server, "GET", f"/v1/jobs?queue=rare&status=failed&limit={FAILED}"))["jobs"]) < FAILED:
+    path = f"/v1/jobs?queue=rare&status=failed&limit={FAILED}"
+    while len(json.loads(call(connection, "GET", path))["jobs"]) < FAILED:
         if time.monotonic() > deadline:
             raise Failed(f"{FAILED} jobs have not failed within a minute")
         time.sleep(0.1)
-
-
-def shown(args: argparse.Namespace, name: str, server: Server, path: str) -> float:
-    """Returns the median time to the last byte of a page."""
-    took = []
-    for _ in range(2 if args.quick else REQUESTS):
-        begun = time.perf_counter()
-        request(server, "GET", path)
-        took.append((time.perf_counter() - begun) * 1_000)
-    value = statistics.median(took)
-    say(f"  {name:<24} {goals.quantity(value, 'ms'):>12}")
-    if args.json:
-        print_json({"type": "result", "name": name, "value": value, "unit": "ms", "worst": max(took)})
-    return value
-
-
-def request(server: Server, method: str, path: str, body: dict | None = None) -> bytes:
-    parts = urlsplit(server.url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=120)
-    try:
-        text = None if body is None else json.dumps(body)
-        connection.request(method, path, text, {"content-type": "application/json"} if text else {})
-        response = connection.getresponse()
-        content = response.read()
-    finally:
-        connection.close()
-    if response.status >= 400:
-        raise Failed(f"{method} {path}: {response.status} {content[:200]!r}")
-    return content

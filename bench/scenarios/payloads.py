@@ -5,16 +5,13 @@ import hashlib
 import os
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Callable, TypeVar
 
 import goals
-from machine import check_binary, machine, warn_of
 from program import Failed, print_json, say
-from report import report
-from serving import MB, Memory, Server, field, running
+from report import Measurements
+from serving import MB, Memory, Server, call, connect, field, running
 
 T = TypeVar("T")
 
@@ -30,19 +27,16 @@ payload = true
 
 
 def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
-    check_binary(args.binary)
-    facts = machine(args, folder)
-    warn_of(facts)
+    measured = Measurements(args, folder)
     file_mb = QUICK_FILE_MB if args.quick else FILE_MB
     file = folder / "payload"
     digest = make(file, file_mb)
     with running(args.binary, folder / "payloads", CONFIG) as server:
-        rounds = Rounds(args, server, file, digest, file_mb)
-        for number in range(1, args.passes + 1):
-            say(f"payloads, pass {number} of {args.passes}")
+        rounds = Rounds(measured, server, file, digest, file_mb)
+        for _ in measured.passes("payloads, "):
             rounds.one_pass()
         rounds.end()
-    return report(args, rounds.measured, goals.PAYLOADS, {"file_mb": file_mb}, facts)
+    return measured.report(goals.PAYLOADS, {"file_mb": file_mb})
 
 
 def make(file: Path, file_mb: int) -> str:
@@ -57,24 +51,16 @@ def make(file: Path, file_mb: int) -> str:
 
 
 class Rounds:
-    """Measurements of all passes."""
-
-    def __init__(
-        self, args: argparse.Namespace, server: Server, file: Path, digest: str, file_mb: int
-    ):
-        self.args = args
-        self.server = server
-        self.file = file
-        self.digest = digest
-        self.file_mb = file_mb
-        self.measured: goals.Measured = {}
+    def __init__(self, measured: Measurements, server: Server, file: Path, digest: str, file_mb: int):
+        self.measured, self.server = measured, server
+        self.file, self.digest, self.file_mb = file, digest, file_mb
 
     def one_pass(self) -> None:
         """Runs one pass: cp and sha256sum first, then upload, job and download."""
         copy = self.file.with_suffix(".copy")
         self.rate("cp and sha256sum", lambda: self.copied(copy))
         before = Memory.of(self.server.pid)
-        self.measured.setdefault("payload memory idle", [before.now_mb])
+        self.measured.values.setdefault("payload memory idle", [before.now_mb])
         job = self.rate("payload upload", self.uploaded)
         uploaded = Memory.of(self.server.pid)
         self.rate("payload job", lambda: self.ended(job))
@@ -83,13 +69,13 @@ class Rounds:
             raise Failed(f"digest of the artifact is {found}, of the payload {self.digest}")
         # Keeps the folder from growing with every pass.
         copy.unlink()
-        request("DELETE", f"{self.server.url}/v1/jobs/{job}")
+        call(connect(self.server.url), "DELETE", f"/v1/jobs/{job}")
         after = Memory.of(self.server.pid)
         say(
             f"  memory: {before.now_mb:.0f} MB before, {uploaded.now_mb:.0f} uploaded, "
             f"{after.now_mb:.0f} after; peak so far {after.peak_mb:.0f}"
         )
-        if self.args.json:
+        if self.measured.args.json:
             print_json({
                 "type": "memory", "beforeMb": before.now_mb, "uploadedMb": uploaded.now_mb,
                 "afterMb": after.now_mb, "peakMb": after.peak_mb,
@@ -116,7 +102,7 @@ class Rounds:
         while status in ("pending", "running"):
             if time.monotonic() > deadline:
                 raise Failed(f"the job is still {status}")
-            response = request("GET", f"{self.server.url}/v1/jobs/{job}?wait=5")
+            response = call(connect(self.server.url), "GET", f"/v1/jobs/{job}?wait=5")
             status = field(response, "status")
         if status != "completed":
             raise Failed(f"the job is {status}: {response.decode()}")
@@ -131,19 +117,14 @@ class Rounds:
         began = time.monotonic()
         done = work()
         took = time.monotonic() - began
-        rate = self.file_mb / took
-        passes = self.measured.setdefault(name, [])
-        passes.append(rate)
-        say(f"  {name:<24} {goals.quantity(rate, ' MB/s'):>12}")
-        if self.args.json:
-            line = {"type": "result", "pass": len(passes), "name": name, "value": rate, "unit": "MB/s"}
-            print_json({**line, "report": {"seconds": took, "bytes": self.file_mb * MB}})
+        report = {"seconds": took, "bytes": self.file_mb * MB}
+        self.measured.add(name, self.file_mb / took, " MB/s", report=report)
         return done
 
     def end(self) -> None:
         """Reports memory once for all passes, because its peak must not grow with them."""
-        self.measured["payload file"] = [self.file_mb]
-        self.measured["payload memory peak"] = [Memory.of(self.server.pid).peak_mb]
+        self.measured.limit("payload file", self.file_mb)
+        self.measured.limit("payload memory peak", Memory.of(self.server.pid).peak_mb)
 
 
 def digest_of(file: Path) -> str:
@@ -161,11 +142,3 @@ def output_of(command: list[str]) -> bytes:
         output = (done.stderr + done.stdout).decode(errors="replace").strip()
         raise Failed(f"exit {done.returncode}: {' '.join(command)}: {output}")
     return done.stdout
-
-
-def request(method: str, url: str) -> bytes:
-    try:
-        with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=60) as response:
-            return response.read()
-    except urllib.error.URLError as error:
-        raise Failed(f"{method} {url}: {error}") from error

@@ -5,8 +5,6 @@ import contextlib
 import json
 import math
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Iterator
 
@@ -17,9 +15,8 @@ import raw_sqlite
 from peers import OURS, SCENARIOS, SYSTEMS, Scenario, System, in_order
 from machine import check_binary, is_debug, machine, warn_of
 from program import Failed, one_report, print_json, say, value_of
-from services import POSTGRES_SETTINGS, REDIS_SETTINGS, Postgres, postgres, redis, redis_version
+from services import POSTGRES_SETTINGS, REDIS_SETTINGS, Postgres, install, postgres, redis, redis_version
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 INPUT_BYTES = 100
 FDATASYNCS = 200
 # Ten times the slowest scenario, so that a peer that hangs does not delay the others for long.
@@ -31,7 +28,9 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
     systems, scenarios = chosen(args)
     if any(one.name == OURS for one in systems):
         check_binary(args.binary)
-    set_up(systems)
+    kinds = {system.kind for system in systems} | {"redis" for system in systems if system.redis}
+    if peers := sorted(kinds - {"ours"}):
+        install(*peers)
     args.out.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(open(args.out / "postgres.jsonl", "w", encoding="utf-8"))
@@ -70,18 +69,6 @@ def chosen(args: argparse.Namespace) -> tuple[list[System], list[Scenario]]:
         [one for one in SYSTEMS if one.name in only and one.name not in skip],
         [one for one in SCENARIOS if one.name in scenarios],
     )
-
-
-def set_up(systems: list[System]) -> None:
-    """Installs the chosen systems into .tools/ of this checkout, once."""
-    kinds = {system.kind for system in systems} - {"ours"}
-    if any(system.redis for system in systems):
-        kinds.add("redis")
-    if not kinds:
-        return
-    command = [str(ROOT / "scripts" / "setup-bench"), *sorted(kinds)]
-    if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:
-        raise Failed("the peers could not be installed")
 
 
 class Run:

@@ -1,25 +1,21 @@
 """A small flowchart rendered through a server, beside mermaid-cli with the same sources."""
 
 import argparse
-import http.client
 import itertools
 import json
 import shutil
 import statistics
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Iterator
-from urllib.parse import urlsplit
 
 import goals
-from machine import check_binary, machine, warn_of
-from program import Failed, print_json, say
-from report import report
-from serving import environment, field, running
+from program import Failed
+from report import Measurements
+from services import ROOT, install
+from serving import call, connect, environment, field, running
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 PEER = ROOT / ".tools" / "bench-mermaid"
 # Not counted, because the first requests start the render processes.
 WARM = 20
@@ -38,17 +34,13 @@ SOURCE = """flowchart LR
 
 
 def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
-    check_binary(args.binary)
+    measured = Measurements(args, folder)
     peer = set_up(args)
-    facts = machine(args, folder)
-    warn_of(facts)
     # All sources differ, because a cached image is not rendered again.
     sources = (SOURCE.format(number=number) for number in itertools.count(1))
-    measured: goals.Measured = {}
     with running(args.binary, folder / "render") as server:
         drawn(server.url, sources, WARM)
-        for number in range(1, args.passes + 1):
-            say(f"render, pass {number} of {args.passes}")
+        for _ in measured.passes("render, "):
             took = drawn(server.url, sources, 10 if args.quick else DIAGRAMS)
             values = {
                 "render p50": statistics.median(took),
@@ -58,39 +50,28 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
             if peer:
                 values |= by_peer(folder, sources, 1 if args.quick else DIAGRAMS_BY_PEER)
             for what, value in values.items():
-                measured.setdefault(what, []).append(value)
-                say(f"  {what:<24} {goals.quantity(value, 'ms'):>12}")
-                if args.json:
-                    print_json({"type": "result", "name": what, "value": value, "unit": "ms"})
-    return report(args, measured, goals.RENDER, {}, facts)
+                measured.add(what, value, "ms")
+    return measured.report(goals.RENDER, {})
 
 
 def set_up(args: argparse.Namespace) -> bool:
     """Returns whether mermaid-cli is available. A smoke test does not install it."""
     if args.quick and not (PEER / "installed").is_file():
         return False
-    command = [str(ROOT / "scripts" / "setup-bench"), "mermaid"]
-    if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:
-        raise Failed("mermaid-cli could not be installed")
+    install("mermaid")
     return True
 
 
 def drawn(url: str, sources: Iterator[str], count: int) -> list[float]:
     """Returns milliseconds from each request to its short link."""
-    parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
-    took = []
+    connection = connect(url)
+    took: list[float] = []
     for source in itertools.islice(sources, count):
-        body = json.dumps({"source": source, "format": "mermaid", "outputType": "svg"})
-        begun = time.perf_counter()
-        connection.request("POST", "/render?mode=sync", body, {"content-type": "application/json"})
-        response = connection.getresponse()
-        body = response.read()
-        took.append((time.perf_counter() - begun) * 1_000)
-        if response.status != 200 or field(body, "cached"):
-            raise Failed(f"not rendered: {response.status} {body!r}")
-    connection.request("GET", field(body, "url"))
-    picture = connection.getresponse().read()
+        request = {"source": source, "format": "mermaid", "outputType": "svg"}
+        response = call(connection, "POST", "/render?mode=sync", request, took)
+        if field(response, "cached"):
+            raise Failed(f"not rendered: {response!r}")
+    picture = call(connection, "GET", field(response, "url"))
     if not picture.startswith(b"<svg") or source.split("[")[1].split("]")[0].encode() not in picture:
         raise Failed(f"unexpected image: {picture[:200]!r}")
     return took

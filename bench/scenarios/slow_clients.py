@@ -1,7 +1,6 @@
 """A server with ten thousand clients that send nothing, half a head or half a body, beside the same without them."""
 
 import argparse
-import http.client
 import json
 import subprocess
 import sys
@@ -10,10 +9,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import goals
-from machine import check_binary, machine, warn_of
-from program import Failed, print_json, say
-from report import report
-from serving import Memory, Server, environment, field, running
+from program import Failed, say
+from report import Measurements
+from serving import Memory, Server, call, connect, environment, field, running
 
 QUICK_SOCKETS = 30
 # Shorter than the idle timeout minus the time to open all sockets.
@@ -23,36 +21,29 @@ QUICK_CONFIG = '[http]\nheader_timeout = "1s"\nbody_timeout = "1s"\n'
 PASSES = 3
 # Timeouts of the default configuration.
 PROMISED_S = {"idle": 10.0, "head": 10.0, "body": 30.0}
-BODY = json.dumps({"kind": "demo", "input": {"result": "x" * 100}})
-HEADERS = {"Content-Type": "application/json"}
+BODY = {"kind": "demo", "input": {"result": "x" * 100}}
 
 
 def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
-    check_binary(args.binary)
-    facts = machine(args, folder)
-    warn_of(facts)
+    measured = Measurements(args, folder)
     passes = 1 if args.quick else min(args.passes, PASSES)
     with running(args.binary, folder / "sockets", QUICK_CONFIG if args.quick else "") as server:
-        rounds = Rounds(args, server)
-        for number in range(1, passes + 1):
-            say(f"slow sockets, pass {number} of {passes}")
+        rounds = Rounds(measured, server)
+        for _ in measured.passes("slow sockets, ", passes):
             rounds.one_pass()
-    words = {"count": f"{rounds.count:,}"}
-    return report(args, rounds.measured, goals.SOCKETS, words, facts, f"{passes} passes")
+    return measured.report(goals.SOCKETS, {"count": f"{rounds.count:,}"}, f"{passes} passes")
 
 
 class Rounds:
-    """Measurements of all passes."""
-
-    def __init__(self, args: argparse.Namespace, server: Server):
-        self.args = args
+    def __init__(self, measured: Measurements, server: Server):
+        args = measured.args
+        self.measured = measured
         self.server = server
         self.count = QUICK_SOCKETS if args.quick else args.sockets
         self.seconds = QUICK_SECONDS if args.quick else SECONDS
-        self.measured: goals.Measured = {}
 
     def one_pass(self) -> None:
-        self.add("memory calm", Memory.of(self.server.pid).now_mb, " MB")
+        self.measured.add("memory calm", Memory.of(self.server.pid).now_mb, " MB")
         self.measure_calls("calm")
         place = urlsplit(self.server.url)
         slow = subprocess.Popen(
@@ -68,10 +59,10 @@ class Rounds:
                 raise Failed(f"{opened['open']} of {self.count} sockets were open at once")
             say(f"  {self.count:,} slow sockets, opened in {opened['seconds']:.1f} s")
             self.measure_calls("beside slow")
-            self.add("memory beside slow", Memory.of(self.server.pid).now_mb, " MB")
+            self.measured.add("memory beside slow", Memory.of(self.server.pid).now_mb, " MB")
             for kind, seconds in self.read_report(slow)["closedAfterS"].items():
-                self.add(f"{kind} closed", seconds, " s")
-                self.measured.setdefault(f"{kind} promised", []).append(PROMISED_S[kind])
+                self.measured.add(f"{kind} closed", seconds, " s")
+                self.measured.limit(f"{kind} promised", PROMISED_S[kind])
         finally:
             slow.kill()
             slow.wait()
@@ -85,34 +76,13 @@ class Rounds:
 
     def measure_calls(self, beside: str) -> None:
         """Submits a job and reads it, repeatedly, over one connection."""
-        place = urlsplit(self.server.url)
-        caller = http.client.HTTPConnection(str(place.hostname), place.port, timeout=60)
+        caller = connect(self.server.url)
         took: dict[str, list[float]] = {"submit": [], "read": []}
         until = time.monotonic() + self.seconds
         while time.monotonic() < until:
-            job = field(timed(took["submit"], caller, "POST", "/v1/jobs", BODY), "jobId")
+            job = field(call(caller, "POST", "/v1/jobs", BODY, took["submit"]), "jobId")
             for _ in range(3):
-                timed(took["read"], caller, "GET", f"/v1/jobs/{job}", None)
+                call(caller, "GET", f"/v1/jobs/{job}", took=took["read"])
         caller.close()
-        for what, seconds in took.items():
-            self.add(f"{what} {beside}", 1000 * sorted(seconds)[int(0.99 * len(seconds))], "ms")
-
-    def add(self, name: str, value: float, unit: str) -> None:
-        self.measured.setdefault(name, []).append(value)
-        say(f"  {name:<24} {goals.quantity(value, unit):>12}")
-        if self.args.json:
-            passes = len(self.measured[name])
-            print_json({"type": "result", "pass": passes, "name": name, "value": value, "unit": unit})
-
-
-def timed(
-    took: list[float], caller: http.client.HTTPConnection, method: str, path: str, body: str | None
-) -> bytes:
-    began = time.monotonic()
-    caller.request(method, path, body, HEADERS)
-    response = caller.getresponse()
-    body = response.read()
-    took.append(time.monotonic() - began)
-    if response.status >= 300:
-        raise Failed(f"{method} {path}: {response.status} {body!r}")
-    return body
+        for what, times in took.items():
+            self.measured.add(f"{what} {beside}", sorted(times)[int(0.99 * len(times))], "ms")

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Iterator
 
 import goals
-from machine import check_binary, machine, warn_of
-from program import one_report, print_json, say
+from program import one_report
 from receiver import Receiver, receiving
-from report import report
+from report import Measurements
 from serving import Server, environment, running
 
 LOOPBACK = '[egress]\nallow = ["127.0.0.1/32"]\n'
@@ -53,10 +52,7 @@ def hanging(count: int) -> Iterator[list[str]]:
 
 
 def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
-    check_binary(args.binary)
-    facts = machine(args, folder)
-    warn_of(facts)
-    measured: goals.Measured = {}
+    measured = Measurements(args, folder)
     with (
         hanging(HANGING) as dead,
         receiving(LatencyReceiver()) as receiver,
@@ -66,13 +62,11 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
         for server, urls in [(calm, [receiver.url]), (beside, [*dead, receiver.url])]:
             listen(args, server, urls)
         servers = [("calm", calm), ("beside", beside)]
-        for number in range(1, args.passes + 1):
-            say(f"hanging endpoints, pass {number} of {args.passes}")
+        for _ in measured.passes("hanging endpoints, "):
             for name, server in servers:
-                for what, value in latencies(args, name, server, receiver).items():
-                    measured.setdefault(what, []).append(value)
+                deliver(measured, name, server, receiver)
             servers.reverse()
-    return report(args, measured, goals.HANGING, {"hanging": HANGING, "rate": JOBS_PER_S}, facts)
+    return measured.report(goals.HANGING, {"hanging": HANGING, "rate": JOBS_PER_S})
 
 
 def listen(args: argparse.Namespace, server: Server, urls: list[str]) -> None:
@@ -81,7 +75,8 @@ def listen(args: argparse.Namespace, server: Server, urls: list[str]) -> None:
         one_report([*command, "--event", "job.completed"], environment())
 
 
-def latencies(args: argparse.Namespace, name: str, server: Server, receiver: LatencyReceiver) -> dict[str, float]:
+def deliver(measured: Measurements, name: str, server: Server, receiver: LatencyReceiver) -> None:
+    args = measured.args
     jobs = 50 if args.quick else JOBS
     receiver.expect(jobs)
     command = [str(args.binary), "--json", "--server", server.url, "bench", "submit"]
@@ -89,9 +84,5 @@ def latencies(args: argparse.Namespace, name: str, server: Server, receiver: Lat
     one_report(command, environment())
     receiver.rate(PATIENCE_S)
     cuts = statistics.quantiles(receiver.delays_ms, n=100, method="inclusive")
-    values = {f"latency p50 {name}": cuts[49], f"latency p99 {name}": cuts[98]}
-    for what, value in values.items():
-        say(f"  {what:<24} {goals.quantity(value, 'ms'):>12}")
-        if args.json:
-            print_json({"type": "result", "name": what, "value": value, "unit": "ms"})
-    return values
+    measured.add(f"latency p50 {name}", cuts[49], "ms")
+    measured.add(f"latency p99 {name}", cuts[98], "ms")

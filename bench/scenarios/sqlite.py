@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import os
 import shutil
 import subprocess
 import sys
@@ -10,9 +9,9 @@ from pathlib import Path
 
 import goals
 import raw_sqlite
-from machine import check_binary, machine, warn_of
-from program import Failed, json_lines, one_report, print_json, say, value_of
-from report import medians, report
+from program import Failed, json_lines, one_report, say, value_of
+from report import Measurements, medians
+from serving import environment
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PEERS = ROOT / "bench" / "peers"
@@ -23,20 +22,17 @@ PEER_CALLERS = 50
 
 
 def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
-    check_binary(args.binary)
+    measured = Measurements(args, folder)
     if args.peers:
         install_peers()
-    run = Run(args, folder)
-    facts = machine(args, run.folder)
-    warn_of(facts)
-    for number in range(1, args.passes + 1):
-        say(f"pass {number} of {args.passes}")
+    run = Run(measured, folder)
+    for _ in measured.passes():
         run.one_pass()
     words = {
         "concurrency": args.concurrency, "peer_callers": PEER_CALLERS, "history": f"{args.history:,}",
     }  # fmt: skip
     passes = f"{medians(args)}, {args.jobs:,} jobs"
-    return report(args, run.measured, goals.SQLITE, words, facts, passes)
+    return measured.report(goals.SQLITE, words, passes)
 
 
 class Sizes:
@@ -53,15 +49,11 @@ class Sizes:
 
 
 class Run:
-    """Measurements of all passes."""
-
-    def __init__(self, args: argparse.Namespace, folder: Path):
-        self.args = args
-        self.folder = folder
-        self.sizes = Sizes(args.jobs, args.quick)
-        self.measured: goals.Measured = {}
+    def __init__(self, measured: Measurements, folder: Path):
+        self.measured, self.args, self.folder = measured, measured.args, folder
+        self.sizes = Sizes(self.args.jobs, self.args.quick)
         # Keeps the benchmark from using a server that the environment names.
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith("LONGHAUL_")}
+        self.env = environment()
 
     def one_pass(self) -> None:
         """Measures each scenario right beside its yardstick, because the machine's speed varies."""
@@ -143,13 +135,8 @@ class Run:
     def add(self, name: str, value: float, report: dict) -> None:
         if not (math.isfinite(value) and value > 0):
             raise Failed(f"{name}: not a measurement: {value}")
-        passes = self.measured.setdefault(name, [])
-        passes.append(value)
         unit = "ms" if name in ("raw fdatasync", "longhaul pickup") else "/s"
-        say(f"  {name:<24} {goals.quantity(value, unit):>12}")
-        if self.args.json:
-            line = {"type": "result", "pass": len(passes), "name": name, "value": value, "unit": unit}
-            print_json({**line, "report": report})
+        self.measured.add(name, value, unit, report=report)
 
 
 def install_peers() -> None:

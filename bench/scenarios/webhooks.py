@@ -4,10 +4,9 @@ import argparse
 from pathlib import Path
 
 import goals
-from machine import check_binary, machine, warn_of
-from program import one_report, print_json, say, value_of
+from program import one_report, value_of
 from receiver import Receiver, receiving
-from report import report
+from report import Measurements
 from serving import Server, environment, running
 
 LOOPBACK = '[egress]\nallow = ["127.0.0.1/32"]\n'
@@ -22,10 +21,7 @@ PROMISED_MS = 50
 
 
 def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
-    check_binary(args.binary)
-    facts = machine(args, folder)
-    warn_of(facts)
-    measured: goals.Measured = {}
+    measured = Measurements(args, folder)
     with (
         receiving(Receiver()) as receiver,
         running(args.binary, folder / "silent") as silent,
@@ -34,32 +30,24 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
         command = [str(args.binary), "--json", "--server", telling.url]
         one_report([*command, "endpoints", "create", receiver.url], environment())
         servers = [("without", silent, None), ("with", telling, receiver)]
-        for number in range(1, args.passes + 1):
-            say(f"webhooks, pass {number} of {args.passes}")
+        for _ in measured.passes("webhooks, "):
             for name, server, subscribed in servers:
-                for what, value in submitted(args, name, server, subscribed).items():
-                    measured.setdefault(what, []).append(value)
-            measured.setdefault("submit p99 promised", []).append(PROMISED_MS)
+                submit(measured, name, server, subscribed)
+            measured.limit("submit p99 promised", PROMISED_MS)
             servers.reverse()
-    return report(args, measured, goals.WEBHOOKS, {"rate": JOBS_PER_S}, facts)
+    return measured.report(goals.WEBHOOKS, {"rate": JOBS_PER_S})
 
 
-def submitted(
-    args: argparse.Namespace, name: str, server: Server, receiver: Receiver | None
-) -> dict[str, float]:
+def submit(measured: Measurements, name: str, server: Server, receiver: Receiver | None) -> None:
+    args = measured.args
     jobs = args.jobs if args.quick else JOBS
     if receiver:
         receiver.expect(jobs * EVENTS)
     command = [str(args.binary), "--json", "--server", server.url, "bench", "submit"]
     command += ["--jobs", str(jobs), "--concurrency", str(CALLERS), "--rate", str(JOBS_PER_S)]
     report = one_report(command, environment())
-    values = {f"submit {p} {name}": value_of(report, f"{p}Ms") for p in ("p50", "p99")}
+    for p in ("p50", "p99"):
+        measured.add(f"submit {p} {name}", value_of(report, f"{p}Ms"), "ms", report=report)
     if receiver:
-        values["deliveries owed"] = value_of(report, "jobsPerS") * EVENTS
-        values["deliveries"] = receiver.rate(PATIENCE_S)
-    for what, value in values.items():
-        unit = "/s" if what.startswith("deliveries") else "ms"
-        say(f"  {what:<24} {goals.quantity(value, unit):>12}")
-        if args.json:
-            print_json({"type": "result", "name": what, "value": value, "unit": unit, "report": report})
-    return values
+        measured.add("deliveries owed", value_of(report, "jobsPerS") * EVENTS, "/s", report=report)
+        measured.add("deliveries", receiver.rate(PATIENCE_S), "/s", report=report)

@@ -38,6 +38,7 @@ mod client;
 mod error;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod json_fields;
 mod json_object;
 mod request;
 mod stream_decoder;
@@ -62,7 +63,6 @@ pub use stream_log::{StreamLogs, StreamRead, StreamReader};
 pub use target::{ModelServer, ModelServerError, TargetApi};
 
 use catalog::Catalog;
-use client::Client;
 use target_slots::TargetSlots;
 
 /// Name of the kind and of its queue.
@@ -78,10 +78,8 @@ const TIMEOUT: Duration = Duration::from_hours(24);
 pub struct Chat(Arc<Inner>);
 
 struct Inner {
-    targets: Vec<ModelServer>,
     slots: TargetSlots,
     catalog: Catalog,
-    client: Client,
     stream_logs: StreamLogs,
     retry: Retry,
     clock: Clock,
@@ -91,12 +89,10 @@ impl Chat {
     pub fn new(targets: Vec<ModelServer>, retry: Retry, clock: Clock) -> Self {
         let slots = targets.iter().map(|target| target.concurrency);
         let slots = TargetSlots::new(slots, clock.clone());
-        let catalog = Catalog::new(targets.len(), clock.clone());
-        let (client, stream_logs) = (Client::default(), StreamLogs::default());
-        Self(Arc::new(Inner { targets, slots, catalog, client, stream_logs, retry, clock }))
+        let catalog = Catalog::new(targets, clock.clone());
+        Self(Arc::new(Inner { slots, catalog, stream_logs: StreamLogs::default(), retry, clock }))
     }
 
-    /// Creates the kind that runs calls.
     pub fn kind(&self) -> Kind {
         let chat = Arc::clone(&self.0);
         let run = move |ctx: Ctx, call: ChatCall| {
@@ -112,7 +108,7 @@ impl Chat {
     }
 
     fn described(&self, kind: Kind) -> Kind {
-        let names: Vec<&str> = self.0.targets.iter().map(ModelServer::name).collect();
+        let names: Vec<&str> = self.0.catalog.servers().map(ModelServer::name).collect();
         let description = format!("calls a language model at {}", names.join(", "));
         let kind = kind.retry(self.0.retry).accepts_payload(false).description(description);
         let kind = kind.input_schema(include_str!("chat/input.schema.json"));
@@ -125,7 +121,7 @@ impl Chat {
 
     /// Concurrent jobs of this process: those with a slot, and some that wait for one.
     pub fn concurrency(&self) -> usize {
-        let served: usize = self.0.targets.iter().map(|target| target.concurrency).sum();
+        let served: usize = self.0.catalog.servers().map(|target| target.concurrency).sum();
         served.saturating_add(WAITING_MAX)
     }
 
@@ -136,41 +132,41 @@ impl Chat {
 
     /// Lists all models in the format of `GET /api/tags`.
     pub async fn tags(&self) -> Result<Value, ChatError> {
-        let models = self.0.catalog.all(&self.0.client, &self.0.targets).await?;
+        let models = self.0.catalog.all().await?;
         Ok(json!({"models": models.iter().map(catalog::Model::to_ollama).collect::<Vec<_>>()}))
     }
 
     /// Lists all models in the format of `GET /v1/models`.
     pub async fn models(&self) -> Result<Value, ChatError> {
-        let models = self.0.catalog.all(&self.0.client, &self.0.targets).await?;
+        let models = self.0.catalog.all().await?;
         let data: Vec<Value> = models.iter().map(catalog::Model::to_openai).collect();
         Ok(json!({"object": "list", "data": data}))
     }
 
     /// Returns one model in the format of `GET /v1/models/{model}`.
     pub async fn model(&self, name: &str) -> Result<Value, ChatError> {
-        let models = self.0.catalog.all(&self.0.client, &self.0.targets).await?;
-        let found = models.iter().find(|model| model.name() == name);
+        let models = self.0.catalog.all().await?;
+        let found = models.iter().find(|model| model.name == name);
         found.map(catalog::Model::to_openai).ok_or_else(|| ChatError::no_model(name))
     }
 
     /// Returns the details of a model in the format of `POST /api/show`.
     pub async fn show(&self, body: &JsonObject) -> Result<Value, ChatError> {
-        let inner = &*self.0;
+        let catalog = &self.0.catalog;
         let name: Option<String> = body.get("model").or_else(|| body.get("name"));
-        let rejected = |message: String| ChatError::Refused { status: 400, message };
-        let name = name.ok_or_else(|| rejected("model is required".to_owned()))?;
-        let serving = inner.catalog.serving(&inner.client, &inner.targets, &name).await?;
-        let targets = serving.into_iter().filter_map(|index| inner.targets.get(index));
+        let name = name.ok_or_else(|| ChatError::invalid("model is required"))?;
+        let serving = catalog.serving(&name).await?;
+        let targets = serving.into_iter().filter_map(|index| catalog.server(index));
         let mut ollama = targets.filter(|target| target.api == TargetApi::Ollama);
         let target = ollama.next().ok_or_else(|| ChatError::no_model(&name))?;
-        let body = body.to_json().map_err(|error| rejected(error.to_string()))?;
-        inner.client.post(target, "/api/show", body.as_str().to_owned()).await
+        let body = body.to_json().map_err(|error| ChatError::invalid(error.to_string()))?;
+        catalog.client.post(target, "/api/show", body.as_str().to_owned()).await
     }
 }
 
 impl fmt::Debug for Chat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Chat").field("targets", &self.0.targets).finish_non_exhaustive()
+        let targets: Vec<_> = self.0.catalog.servers().collect();
+        f.debug_struct("Chat").field("targets", &targets).finish_non_exhaustive()
     }
 }

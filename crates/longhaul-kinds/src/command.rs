@@ -101,7 +101,7 @@ pub struct CommandKind {
     name: String,
     program: Program,
     work_root: PathBuf,
-    env: BTreeMap<String, String>,
+    env: BTreeMap<OsString, OsString>,
     stdout_bytes_max: usize,
     stop_grace: Duration,
 }
@@ -117,7 +117,6 @@ pub enum Program {
     Pipeline { steps: Vec<PipelineStep> },
 }
 
-/// Program of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipelineStep {
     /// Unique in the pipeline. Key of its output for later programs.
@@ -127,7 +126,6 @@ pub struct PipelineStep {
     pub timeout: Option<Duration>,
 }
 
-/// Invalid configuration of a command kind.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     #[error("{0} has no program to run")]
@@ -142,15 +140,6 @@ pub enum CommandError {
         #[source]
         source: io::Error,
     },
-}
-
-/// Checked configuration of the kind.
-struct CommandConfig {
-    program: Program,
-    work_root: PathBuf,
-    env: Vec<(OsString, OsString)>,
-    stdout_bytes_max: usize,
-    stop_grace: Duration,
 }
 
 impl PipelineStep {
@@ -179,8 +168,7 @@ impl CommandKind {
         }
     }
 
-    /// Adds an environment variable for the programs.
-    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
@@ -200,35 +188,32 @@ impl CommandKind {
 
     /// Checks the configuration and creates the kind. Does not look for the programs: a missing one fails
     /// the jobs that need it.
-    pub fn build(self) -> Result<Kind, CommandError> {
-        let program = self.program.checked(&self.name)?;
-        let description = program.description();
+    pub fn build(mut self) -> Result<Kind, CommandError> {
+        self.program.resolve(&self.name)?;
+        self.work_root = absolute(&self.work_root)?;
         // Read once, so that all jobs get the same values.
-        let inherited = INHERITED.iter().filter_map(|name| {
+        for name in INHERITED {
             // tidy: allow(environment) inherited by programs, not configuration
-            Some((name.into(), std::env::var_os(name)?))
-        });
-        let configured = self.env.into_iter().map(|(name, value)| (name.into(), value.into()));
-        let config = Arc::new(CommandConfig {
-            program,
-            work_root: absolute(&self.work_root)?,
-            env: inherited.chain(configured).collect(),
-            stdout_bytes_max: self.stdout_bytes_max,
-            stop_grace: self.stop_grace,
-        });
-        let run = move |ctx: Ctx, input: Json| attempt::run(Arc::clone(&config), ctx, input);
-        Ok(Kind::new(&self.name, run).description(description))
+            if let Some(value) = std::env::var_os(name) {
+                self.env.entry(name.into()).or_insert(value);
+            }
+        }
+        let (name, description) = (self.name.clone(), self.program.description());
+        let kind = Arc::new(self);
+        let run = move |ctx: Ctx, input: Json| attempt::run(Arc::clone(&kind), ctx, input);
+        Ok(Kind::new(&name, run).description(description))
     }
 }
 
 impl Program {
-    fn checked(mut self, kind: &str) -> Result<Self, CommandError> {
-        match &mut self {
+    /// Checks the programs and makes their paths absolute.
+    fn resolve(&mut self, kind: &str) -> Result<(), CommandError> {
+        match self {
             Self::Single { argv } => resolve(argv, || format!("the kind {kind:?}"))?,
+            Self::Pipeline { steps } if steps.is_empty() => {
+                return Err(CommandError::NoSteps(kind.to_owned()));
+            }
             Self::Pipeline { steps } => {
-                if steps.is_empty() {
-                    return Err(CommandError::NoSteps(kind.to_owned()));
-                }
                 let mut names = HashSet::new();
                 for PipelineStep { name, argv, .. } in steps {
                     if !names.insert(name.clone()) {
@@ -239,15 +224,13 @@ impl Program {
                 }
             }
         }
-        Ok(self)
+        Ok(())
     }
 
     /// Names the programs without their arguments, which may be secret.
     fn description(&self) -> String {
         match self {
-            Self::Single { argv } => {
-                format!("runs {}", argv.first().map_or("", String::as_str))
-            }
+            Self::Single { argv } => format!("runs {}", argv.first().map_or("", String::as_str)),
             Self::Pipeline { steps } => {
                 let names: Vec<_> = steps.iter().map(|step| step.name.as_str()).collect();
                 format!("runs the steps {}", names.join(", "))

@@ -36,7 +36,7 @@ mod retry_on;
 mod sealed;
 mod target;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Method};
@@ -47,14 +47,14 @@ use longhaul::{Clock, Ctx, Kind};
 pub use call::{HttpCall, idempotency_fields};
 pub use headers::HeaderField;
 use longhaul_net::circuit_breaker::CircuitBreaker;
-use longhaul_net::egress::{self, SendError};
-use longhaul_net::http_client;
+use longhaul_net::egress;
+use longhaul_net::http_client::{self, LazyClient};
 pub use response::{
     BODY_ARTIFACT, BodyEncoding, INLINE_BYTES_MAX, StoredResponse, StoredResponseError,
 };
 pub use retry_on::{FailureClass, RetryOn, UnknownFailureClass};
 pub use sealed::{seal_body, seal_headers};
-pub use target::{PathError, TargetUrl, TargetUrlError, check_path};
+pub use target::{TargetPathError, TargetUrl, TargetUrlError, check_path};
 
 /// Error code of a job whose target responded with an error status. Its last step has the response.
 pub const CODE_ERROR_STATUS: &str = "target-answered";
@@ -84,10 +84,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// ```
 #[must_use = "call `build` to create the kind"]
 pub struct HttpKind {
-    config: HttpConfig,
-}
-
-struct HttpConfig {
     name: String,
     target: Option<TargetUrl>,
     method: Method,
@@ -98,12 +94,10 @@ struct HttpConfig {
     keyring: Option<Arc<Keyring>>,
     clock: Clock,
     breaker: CircuitBreaker,
-    /// Created on first use, because reading the system's certificates takes time and memory.
-    http: OnceLock<reqwest::Client>,
+    http: LazyClient,
 }
 
 impl HttpKind {
-    /// Sends requests to this target.
     pub fn new(name: impl Into<String>, target: TargetUrl) -> Self {
         Self::with(name, Some(target))
     }
@@ -115,75 +109,72 @@ impl HttpKind {
 
     fn with(name: impl Into<String>, target: Option<TargetUrl>) -> Self {
         Self {
-            config: HttpConfig {
-                name: name.into(),
-                target,
-                method: Method::POST,
-                headers: HeaderMap::new(),
-                retry_on: RetryOn::default(),
-                timeout: TIMEOUT_DEFAULT,
-                caller_urls: None,
-                keyring: None,
-                clock: Clock::system(),
-                breaker: CircuitBreaker::default(),
-                http: OnceLock::new(),
-            },
+            name: name.into(),
+            target,
+            method: Method::POST,
+            headers: HeaderMap::new(),
+            retry_on: RetryOn::default(),
+            timeout: TIMEOUT_DEFAULT,
+            caller_urls: None,
+            keyring: None,
+            clock: Clock::system(),
+            breaker: CircuitBreaker::default(),
+            http: LazyClient::default(),
         }
     }
 
     /// Sets the default method. Defaults to POST.
     pub fn method(mut self, method: Method) -> Self {
-        self.config.method = method;
+        self.method = method;
         self
     }
 
     /// Sets headers for every request to the target. They override headers of a job and are in no job, log or
     /// error.
     pub fn headers(mut self, headers: HeaderMap) -> Self {
-        self.config.headers = headers;
+        self.headers = headers;
         self
     }
 
-    /// Sets the failures to retry.
     pub fn retry_on(mut self, retry_on: RetryOn) -> Self {
-        self.config.retry_on = retry_on;
+        self.retry_on = retry_on;
         self
     }
 
     /// Sets the timeout of one attempt. Defaults to 30 minutes.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.config.timeout = timeout;
+        self.timeout = timeout;
         self
     }
 
     /// Allows jobs to specify a URL, within the client's egress policy. The target's headers are not sent there.
     pub fn caller_urls(mut self, client: egress::Client) -> Self {
-        self.config.caller_urls = Some(client);
+        self.caller_urls = Some(client);
         self
     }
 
     /// Sets the keyring for [sealed](seal_headers) headers and bodies.
     pub fn keyring(mut self, keyring: Arc<Keyring>) -> Self {
-        self.config.keyring = Some(keyring);
+        self.keyring = Some(keyring);
         self
     }
 
     /// Sets the clock for timeouts and the circuit breaker.
     pub fn clock(mut self, clock: Clock) -> Self {
-        self.config.clock = clock;
+        self.clock = clock;
         self
     }
 
     /// Creates the kind. Does not connect: an unreachable target fails the jobs that need it.
     pub fn build(self) -> Kind {
-        let config = Arc::new(self.config);
         // The URL is not visible to callers who list kinds.
-        let description = match &config.target {
+        let description = match &self.target {
             Some(_) => "sends a request to an HTTP endpoint",
             None => "sends a request to the URL in its input",
         };
-        let (name, timeout) = (config.name.clone(), config.timeout);
-        let run = move |ctx: Ctx, input: Json| attempt::run(Arc::clone(&config), ctx, input);
+        let (name, timeout) = (self.name.clone(), self.timeout);
+        let kind = Arc::new(self);
+        let run = move |ctx: Ctx, input: Json| attempt::run(Arc::clone(&kind), ctx, input);
         Kind::new(&name, run)
             .timeout(timeout.saturating_add(TIMEOUT_MARGIN))
             .idempotency_fields(idempotency_fields)
@@ -195,22 +186,13 @@ impl HttpKind {
 impl std::fmt::Debug for HttpKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HttpKind")
-            .field("name", &self.config.name)
-            .field("target", &self.config.target)
+            .field("name", &self.name)
+            .field("target", &self.target)
             .finish_non_exhaustive()
     }
 }
 
-impl HttpConfig {
-    fn http(&self) -> Result<&reqwest::Client, SendError> {
-        if let Some(client) = self.http.get() {
-            return Ok(client);
-        }
-        let builder = || {
-            let bare = http_client::bare().pool_idle_timeout(IDLE_TIMEOUT);
-            bare.pool_max_idle_per_host(IDLE_PER_HOST_MAX)
-        };
-        let client = http_client::build(builder, None)?;
-        Ok(self.http.get_or_init(|| client))
-    }
+fn client_builder() -> reqwest::ClientBuilder {
+    let bare = http_client::bare().pool_idle_timeout(IDLE_TIMEOUT);
+    bare.pool_max_idle_per_host(IDLE_PER_HOST_MAX)
 }

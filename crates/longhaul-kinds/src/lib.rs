@@ -30,3 +30,22 @@ pub mod http;
 pub mod render;
 
 pub use demo::demo;
+
+use longhaul::{Ctx, JobError};
+
+fn job_error(is_retryable: bool, message: String, code: &str) -> JobError {
+    if is_retryable { JobError::retryable(message) } else { JobError::fatal(message) }
+        .with_code(code)
+}
+
+/// Runs `work` until it ends or the job is cancelled. Starts nothing for a cancelled job.
+async fn unless_cancelled<T>(ctx: &Ctx, work: impl Future<Output = T>) -> Result<T, JobError> {
+    if !ctx.is_cancelled() {
+        tokio::select! {
+            biased;
+            done = work => return Ok(done),
+            () = ctx.cancelled() => {}
+        }
+    }
+    Err(JobError::fatal("the job was cancelled").with_code("cancelled"))
+}

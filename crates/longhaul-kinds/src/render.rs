@@ -22,13 +22,12 @@ use std::time::Duration;
 
 use longhaul::job::Name;
 use longhaul::{Ctx, JobError, Kind};
-use longhaul_render::{ErrorCode, Limits, PoolError, RenderRequest, WorkerPool};
+use longhaul_render::{ErrorCode, PoolError, RenderLimits, RenderRequest, WorkerPool};
 use serde::{Deserialize, Serialize};
 
-/// Time that the engine's timeout exceeds [`Limits::time_max`], so that this kind's own error wins.
+/// Time that the engine's timeout exceeds [`RenderLimits::time_max`], so that this kind's own error wins.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
 
-/// Result of a render job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RenderResult {
@@ -48,7 +47,7 @@ pub struct RenderResult {
 #[derive(Debug, Clone)]
 pub struct RenderKind {
     worker: Vec<OsString>,
-    limits: Limits,
+    limits: RenderLimits,
 }
 
 impl RenderKind {
@@ -56,11 +55,14 @@ impl RenderKind {
 
     /// Renders with this program and arguments as the worker process.
     pub fn new(worker: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
-        Self { worker: worker.into_iter().map(Into::into).collect(), limits: Limits::default() }
+        Self {
+            worker: worker.into_iter().map(Into::into).collect(),
+            limits: RenderLimits::default(),
+        }
     }
 
     /// Sets the limits of one diagram. The worker process enforces them.
-    pub fn limits(mut self, limits: Limits) -> Self {
+    pub fn limits(mut self, limits: RenderLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -92,16 +94,9 @@ async fn run(
 ) -> Result<RenderResult, JobError> {
     // Concurrently, because rendering usually takes less time than storing the phase.
     let rendering = async { tokio::join!(ctx.phase("rendering"), pool.render(&request)) };
-    let image = tokio::select! {
-        biased;
-        (phase, image) = rendering => {
-            phase?;
-            image.map_err(job_error)?
-        }
-        () = ctx.cancelled() => {
-            return Err(JobError::fatal("the job was cancelled").with_code("cancelled"));
-        }
-    };
+    let (phase, image) = crate::unless_cancelled(&ctx, rendering).await?;
+    phase?;
+    let image = image.map_err(job_error)?;
     let (output_type, bytes) = (request.output_type, image.len());
     let mut artifact = ctx.artifact(output_type.artifact(), output_type.content_type())?;
     artifact.write(image.into()).await?;

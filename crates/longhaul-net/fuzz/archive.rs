@@ -4,10 +4,10 @@
 use std::io::{Cursor, copy, sink};
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_net::archive::{Entry, Limits, entries};
+use longhaul_net::archive::{ArchiveEntry, ArchiveLimits, entries};
 
 /// Small, so that the fuzzer reaches them.
-const LIMITS: Limits = Limits {
+const LIMITS: ArchiveLimits = ArchiveLimits {
     bytes_max: 100_000,
     file_bytes_max: 50_000,
     entries_max: 50,
@@ -21,8 +21,8 @@ fuzz_target!(|bytes: &[u8]| {
     let read = entries(Cursor::new(bytes), &LIMITS, &|| false, &mut |entry| {
         count += 1;
         let path = match entry {
-            Entry::Folder { path } => path,
-            Entry::File { path, bytes, content } => {
+            ArchiveEntry::Folder { path } => path,
+            ArchiveEntry::File { path, bytes, content } => {
                 let found = copy(content, &mut sink())?;
                 assert_eq!(found, bytes);
                 total += found;

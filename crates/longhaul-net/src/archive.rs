@@ -7,7 +7,7 @@
 //! two programs that repair an archive differently see different files in it. So:
 //!
 //! - The format is detected by content, never by name.
-//! - Everything has a limit ([`Limits`]), measured on the extracted bytes.
+//! - Everything has a limit ([`ArchiveLimits`]), measured on the extracted bytes.
 //! - There are files and folders. Links, devices, sparse files and the like are rejected.
 //! - A path is relative, UTF-8, and has no `..`, no backslash and no control character. No two paths are
 //!   equal on any file system, ignoring case and Unicode composition.
@@ -40,15 +40,14 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 pub use error::ArchiveError;
-pub use format::Format;
-pub use limits::Limits;
+pub use format::ArchiveFormat;
+pub use limits::ArchiveLimits;
 
 use reader::EntryReader;
 
-/// Contents of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveSummary {
-    pub format: Format,
+    pub format: ArchiveFormat,
     pub files: u64,
     /// Including folders that only occur in the paths of files.
     pub folders: u64,
@@ -58,7 +57,7 @@ pub struct ArchiveSummary {
 
 /// File or folder in an archive, with its relative path without a trailing `/`.
 #[expect(missing_debug_implementations, reason = "readers are not Debug")]
-pub enum Entry<'a> {
+pub enum ArchiveEntry<'a> {
     /// A folder that the archive lists. Folders that only occur in the paths of files are left out.
     Folder { path: &'a str },
     File {
@@ -77,13 +76,13 @@ pub enum Entry<'a> {
 ///
 /// ```
 /// # use std::fs;
-/// use longhaul_net::archive::{ArchiveError, Limits, extract};
+/// use longhaul_net::archive::{ArchiveError, ArchiveLimits, extract};
 ///
 /// # let work = tempfile::tempdir()?;
 /// # let (upload, folder) = (work.path().join("upload"), work.path().join("folder"));
 /// # fs::write(&upload, b"#!/bin/sh")?;
 /// # fs::create_dir(&folder)?;
-/// let limits = Limits { entries_max: 1_000, ..Limits::default() };
+/// let limits = ArchiveLimits { entries_max: 1_000, ..ArchiveLimits::default() };
 /// let error = extract(&upload, &folder, &limits, &|| false);
 /// assert!(matches!(error, Err(ArchiveError::UnknownFormat)));
 /// # Ok::<(), std::io::Error>(())
@@ -91,14 +90,14 @@ pub enum Entry<'a> {
 pub fn extract(
     file: &Path,
     into: &Path,
-    limits: &Limits,
+    limits: &ArchiveLimits,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<ArchiveSummary, ArchiveError> {
     let archive = File::open(file).map_err(ArchiveError::Read)?;
     let dir = extract_dir::ExtractDir::open(into)?;
     let summary = entries(archive, limits, cancelled, &mut |entry| match entry {
-        Entry::Folder { path } => dir.folder(path),
-        Entry::File { path, content, .. } => dir.file(path, content),
+        ArchiveEntry::Folder { path } => dir.folder(path),
+        ArchiveEntry::File { path, content, .. } => dir.file(path, content),
     });
     if summary.is_err() {
         dir.clear();
@@ -112,17 +111,17 @@ pub fn extract(
 /// Content that `each` does not read is checked as well.
 pub fn entries(
     mut archive: impl Read + Seek,
-    limits: &Limits,
+    limits: &ArchiveLimits,
     cancelled: &dyn Fn() -> bool,
-    each: &mut dyn FnMut(Entry<'_>) -> std::io::Result<()>,
+    each: &mut dyn FnMut(ArchiveEntry<'_>) -> std::io::Result<()>,
 ) -> Result<ArchiveSummary, ArchiveError> {
     let (format, archive_bytes) = format::detect(&mut archive)?;
     let mut reader = EntryReader::new(limits, archive_bytes, cancelled, each);
     match format {
-        Format::Zip => zip::read_entries(archive, &mut reader)?,
-        Format::Tar => tar::read_entries(archive, &mut reader)?,
-        Format::TarGz => tar::read_entries(format::gunzip(archive), &mut reader)?,
-        Format::TarZst => tar::read_entries(format::unzstd(archive)?, &mut reader)?,
+        ArchiveFormat::Zip => zip::read_entries(archive, &mut reader)?,
+        ArchiveFormat::Tar => tar::read_entries(archive, &mut reader)?,
+        ArchiveFormat::TarGz => tar::read_entries(format::gunzip(archive), &mut reader)?,
+        ArchiveFormat::TarZst => tar::read_entries(format::unzstd(archive)?, &mut reader)?,
     }
     Ok(reader.summary(format))
 }

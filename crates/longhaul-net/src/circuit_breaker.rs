@@ -10,7 +10,6 @@ use std::time::{Duration, SystemTime};
 /// Delay before a rejected request tries again while a probe is in flight.
 const PROBE_WAIT: Duration = Duration::from_secs(1);
 
-/// Thresholds of a [`CircuitBreaker`].
 #[derive(Debug, Clone, Copy)]
 pub struct BreakerOptions {
     /// Consecutive failures that open the breaker.
@@ -63,7 +62,7 @@ pub enum BreakerState {
 /// Permission for one request. Report its outcome with [`success`](Self::success) or
 /// [`failure`](Self::failure); a permit that is dropped without either changes nothing.
 #[derive(Debug)]
-pub struct Permit {
+pub struct BreakerPermit {
     breaker: CircuitBreaker,
     is_probe: bool,
 }
@@ -74,7 +73,7 @@ impl CircuitBreaker {
     }
 
     /// Returns a permit, or the time to wait before the next try.
-    pub fn acquire(&self, now: SystemTime) -> Result<Permit, Duration> {
+    pub fn acquire(&self, now: SystemTime) -> Result<BreakerPermit, Duration> {
         let mut counters = self.lock();
         let is_probe = match counters.state(now) {
             BreakerState::Closed { .. } => false,
@@ -86,7 +85,7 @@ impl CircuitBreaker {
             BreakerState::HalfOpen => true,
         };
         counters.probing |= is_probe;
-        Ok(Permit { breaker: self.clone(), is_probe })
+        Ok(BreakerPermit { breaker: self.clone(), is_probe })
     }
 
     pub fn state(&self, now: SystemTime) -> BreakerState {
@@ -125,7 +124,7 @@ impl Counters {
     }
 }
 
-impl Permit {
+impl BreakerPermit {
     /// Records that the target works.
     pub fn success(&self) {
         self.breaker.success();
@@ -137,7 +136,7 @@ impl Permit {
     }
 }
 
-impl Drop for Permit {
+impl Drop for BreakerPermit {
     fn drop(&mut self) {
         if self.is_probe {
             self.breaker.lock().probing = false;

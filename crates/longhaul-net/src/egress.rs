@@ -27,5 +27,4 @@ mod tests;
 pub use client::{BODY_PREFIX_DEFAULT, Client, EgressRequest};
 pub use error::SendError;
 pub use policy::{CheckedUrl, Policy, URL_BYTES_MAX, UrlDenied};
-pub use resolve::{Resolver, Resolving, SystemResolver};
 pub use response::{EgressResponse, RetryAfter};

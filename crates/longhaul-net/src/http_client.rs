@@ -1,5 +1,6 @@
 //! HTTP client without redirects, proxies, retries or decompression.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use reqwest::{Certificate, Client, ClientBuilder, redirect};
@@ -30,8 +31,26 @@ pub fn bare() -> ClientBuilder {
         .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
 }
 
-/// Builds a client with these root certificates, or with the system's.
-pub fn build(
+/// Client that is built on first use, because reading the system's certificates takes time and memory.
+#[derive(Debug, Default)]
+pub struct LazyClient(OnceLock<Client>);
+
+impl LazyClient {
+    /// Returns the client, with these root certificates or the system's.
+    pub fn get(
+        &self,
+        builder: impl Fn() -> ClientBuilder,
+        roots: Option<&[Certificate]>,
+    ) -> Result<&Client, SendError> {
+        if let Some(client) = self.0.get() {
+            return Ok(client);
+        }
+        let client = build(builder, roots)?;
+        Ok(self.0.get_or_init(|| client))
+    }
+}
+
+fn build(
     builder: impl Fn() -> ClientBuilder,
     roots: Option<&[Certificate]>,
 ) -> Result<Client, SendError> {

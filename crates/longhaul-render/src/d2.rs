@@ -14,12 +14,9 @@ const PAD: i64 = 20;
 pub(crate) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
     let (parsed, _) = parser::parse("", source);
     if let Some(import) = import_in(&parsed) {
-        let start = import.range.start;
-        return Err(unsupported("imports of other files are not supported").at(
-            source,
-            start.line + 1,
-            start.column + 1,
-        ));
+        let (start, error) =
+            (import.range.start, unsupported("imports of other files are not supported"));
+        return Err(error.at(source, start.line + 1, start.column + 1));
     }
     if let Err(error) = compiler::compile_with_config("", source) {
         let first = error.errors.first();
@@ -29,10 +26,7 @@ pub(crate) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
             source_position::split_prefix(&text).map_or(text.as_str(), |(_, _, message)| message);
         let failed = RenderError::new(ErrorCode::Syntax, message);
         return Err(match first {
-            Some(first) => {
-                let (line, column) = source_position::of_byte(source, first.range.start.byte);
-                failed.at(source, line, column)
-            }
+            Some(first) => failed.at_byte(source, first.range.start.byte),
             None => failed,
         });
     }
@@ -84,6 +78,7 @@ fn import_in(map: &Map) -> Option<&Import> {
     })
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "defined by the renderer: all literals")]
 fn import_in_value(value: &ValueBox) -> Option<&Import> {
     match value {
         ValueBox::Import(import) => Some(import),
@@ -91,25 +86,8 @@ fn import_in_value(value: &ValueBox) -> Option<&Import> {
         ValueBox::Array(array) => array.nodes.iter().find_map(|node| match node {
             ArrayNode::Import(import) => Some(import),
             ArrayNode::Map(map) => import_in(map),
-            ArrayNode::Array(_)
-            | ArrayNode::Comment(_)
-            | ArrayNode::BlockComment(_)
-            | ArrayNode::Substitution(_)
-            | ArrayNode::Null(_)
-            | ArrayNode::Boolean(_)
-            | ArrayNode::Number(_)
-            | ArrayNode::UnquotedString(_)
-            | ArrayNode::DoubleQuotedString(_)
-            | ArrayNode::SingleQuotedString(_)
-            | ArrayNode::BlockString(_) => None,
+            _ => None,
         }),
-        ValueBox::Null(_)
-        | ValueBox::Suspension(_)
-        | ValueBox::Boolean(_)
-        | ValueBox::Number(_)
-        | ValueBox::UnquotedString(_)
-        | ValueBox::DoubleQuotedString(_)
-        | ValueBox::SingleQuotedString(_)
-        | ValueBox::BlockString(_) => None,
+        _ => None,
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::source_position;
+
 /// Characters of a source line that an error quotes.
 const EXCERPT_CHARS_MAX: usize = 120;
 
@@ -17,11 +19,9 @@ pub struct RenderError {
     pub line: Option<usize>,
     /// Character in the line, from 1.
     pub column: Option<usize>,
-    /// The source line.
     pub excerpt: Option<String>,
 }
 
-/// Category of a render error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorCode {
@@ -66,6 +66,13 @@ impl RenderError {
             .filter(|excerpt: &String| !excerpt.is_empty());
         (self.line, self.column) = (Some(line), Some(column));
         self
+    }
+
+    /// Adds the position of a byte offset.
+    #[must_use]
+    pub(crate) fn at_byte(self, source: &str, byte: usize) -> Self {
+        let (line, column) = source_position::of_byte(source, byte);
+        self.at(source, line, column)
     }
 }
 

@@ -29,7 +29,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use cache_key::RENDERER_VERSION;
 pub use error::{ErrorCode, RenderError};
-pub use limits::Limits;
+pub use limits::RenderLimits;
 pub use options::{Background, Options, Theme};
 pub use pool::{PoolError, WorkerPool};
 pub use request::{Format, OutputType, RenderRequest};
@@ -39,7 +39,7 @@ use sanitize::{Canvas, TextStyle};
 
 /// Renders a diagram in this process. Use a [`WorkerPool`] for untrusted sources, because nothing
 /// limits time or memory here.
-pub fn render(request: &RenderRequest, limits: &Limits) -> Result<Vec<u8>, RenderError> {
+pub fn render(request: &RenderRequest, limits: &RenderLimits) -> Result<Vec<u8>, RenderError> {
     request.check(limits)?;
     // The renderers are third-party code that may panic on a source they do not expect.
     catch_unwind(AssertUnwindSafe(|| draw(request, limits))).unwrap_or_else(|_| {
@@ -47,7 +47,7 @@ pub fn render(request: &RenderRequest, limits: &Limits) -> Result<Vec<u8>, Rende
     })
 }
 
-fn draw(request: &RenderRequest, limits: &Limits) -> Result<Vec<u8>, RenderError> {
+fn draw(request: &RenderRequest, limits: &RenderLimits) -> Result<Vec<u8>, RenderError> {
     let RenderRequest { source, format, output_type, options } = request;
     let svg = match format {
         Format::Mermaid => mermaid::draw(source, options.theme)?,

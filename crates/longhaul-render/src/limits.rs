@@ -9,7 +9,7 @@ use crate::{ErrorCode, RenderError};
 /// Limits of one diagram. [`render`](crate::render) checks the sizes;
 /// [`run_worker`](crate::run_worker) also limits time and memory of its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct RenderLimits {
     /// Source length. Defaults to 256 KiB.
     pub source_bytes_max: usize,
     /// Length of the image, and of the SVG that a PNG is rasterized from. Defaults to 16 MiB.
@@ -22,7 +22,7 @@ pub struct Limits {
     pub memory_bytes_max: u64,
 }
 
-impl Default for Limits {
+impl Default for RenderLimits {
     fn default() -> Self {
         Self {
             source_bytes_max: 256 * 1024,
@@ -34,7 +34,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl RenderLimits {
     pub(crate) fn check_output<T: AsRef<[u8]>>(&self, image: T) -> Result<T, RenderError> {
         let (bytes, max) = (image.as_ref().len(), self.output_bytes_max);
         if bytes > max {

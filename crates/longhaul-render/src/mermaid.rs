@@ -10,7 +10,7 @@ use merman::{
 };
 use serde_json::{Value, json};
 
-use crate::{ErrorCode, RenderError, Theme, fonts, source_position};
+use crate::{ErrorCode, RenderError, Theme, fonts};
 
 /// Id of the SVG's root element, which all its style rules start with.
 const ID: &str = "diagram";
@@ -141,10 +141,7 @@ fn not_parsed(source: &str, diagnostic: &TerminalDiagnostic) -> RenderError {
     }
     let error = RenderError::new(ErrorCode::Syntax, diagnostic.terminal_safe_message());
     match details.span {
-        Some(span) => {
-            let (line, column) = source_position::of_byte(source, span.start);
-            error.at(source, line, column)
-        }
+        Some(span) => error.at_byte(source, span.start),
         None => error,
     }
 }

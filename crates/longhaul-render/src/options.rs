@@ -9,7 +9,6 @@ use crate::{ErrorCode, OutputType, RenderError};
 const SCALE: std::ops::RangeInclusive<f64> = 0.1..=10.0;
 const WIDTH: std::ops::RangeInclusive<u32> = 16..=16_384;
 
-/// Options of a render request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Options {
@@ -25,10 +24,8 @@ pub struct Options {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Theme {
-    /// Dark on light.
     #[default]
     Light,
-    /// Light on dark.
     Dark,
 }
 
@@ -69,7 +66,6 @@ impl Theme {
         }
     }
 
-    /// Returns the default text colour.
     pub(crate) fn text_colour(self) -> &'static str {
         match self {
             Self::Light => "#333333",

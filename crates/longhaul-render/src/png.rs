@@ -3,13 +3,13 @@
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{ImageHrefResolver, Options as Reading, Tree};
 
-use crate::{ErrorCode, Limits, Options, RenderError, fonts};
+use crate::{ErrorCode, Options, RenderError, RenderLimits, fonts};
 
 /// Rasterizes a [sanitized](crate::sanitize) SVG.
 pub(crate) fn rasterize(
     svg: &str,
     options: &Options,
-    limits: &Limits,
+    limits: &RenderLimits,
 ) -> Result<Vec<u8>, RenderError> {
     let reading = Reading {
         font_family: "DejaVu Sans".to_owned(),

@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::worker::WorkerReply;
-use crate::{ErrorCode, Limits, RenderError, RenderRequest};
+use crate::{ErrorCode, RenderError, RenderLimits, RenderRequest};
 
 /// Idle children kept for the next request, because loading fonts takes longer than rendering.
 const IDLE_MAX: usize = 4;
@@ -23,7 +23,7 @@ const REPLY_BYTES_MAX: u64 = 64 * 1024;
 /// Child processes that run [`run_worker`](crate::run_worker), started on demand.
 pub struct WorkerPool {
     argv: Vec<OsString>,
-    limits: Limits,
+    limits: RenderLimits,
     /// A std mutex: held to push or to pop, never across an await.
     idle: Mutex<Vec<Worker>>,
 }
@@ -36,7 +36,6 @@ struct Worker {
     renders: u32,
 }
 
-/// Error of [`WorkerPool::render`].
 #[derive(Debug)]
 pub enum PoolError {
     /// The source or its result is invalid, unsupported or too large. Another try fails as well.
@@ -48,7 +47,7 @@ pub enum PoolError {
 impl WorkerPool {
     /// Creates an empty pool. `argv` is a program, with arguments, that calls
     /// [`run_worker`](crate::run_worker).
-    pub fn new(argv: Vec<OsString>, limits: Limits) -> Self {
+    pub fn new(argv: Vec<OsString>, limits: RenderLimits) -> Self {
         Self { argv, limits, idle: Mutex::default() }
     }
 
@@ -109,7 +108,7 @@ impl Worker {
     async fn send(
         &mut self,
         line: &[u8],
-        limits: &Limits,
+        limits: &RenderLimits,
     ) -> io::Result<Result<Vec<u8>, RenderError>> {
         self.stdin.write_all(line).await?;
         self.stdin.flush().await?;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ErrorCode, Limits, Options, RenderError};
+use crate::{ErrorCode, Options, RenderError, RenderLimits};
 
 /// Source of a diagram, its language and the image to produce. Input of a render job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,7 +61,6 @@ impl OutputType {
         }
     }
 
-    /// Returns the artifact name of the image.
     pub fn artifact(self) -> &'static str {
         match self {
             Self::Svg => "diagram.svg",
@@ -72,7 +71,7 @@ impl OutputType {
 
 impl RenderRequest {
     /// Rejects invalid options and a source over the limit.
-    pub fn check(&self, limits: &Limits) -> Result<(), RenderError> {
+    pub fn check(&self, limits: &RenderLimits) -> Result<(), RenderError> {
         if self.source.len() > limits.source_bytes_max {
             let max = limits.source_bytes_max;
             let bytes = self.source.len();

@@ -16,7 +16,6 @@ use std::fmt::Write as _;
 use roxmltree::{Attribute, Document, Node, ParsingOptions};
 
 use crate::{Background, ErrorCode, RenderError};
-use allowed::ElementRule;
 use use_elements::UseElements;
 
 const SVG: &str = "http://www.w3.org/2000/svg";
@@ -32,7 +31,6 @@ const D2_ROOT: &str = "d2-svg";
 /// Changes made to an SVG while it is sanitized.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Canvas {
-    /// Replaces the background.
     pub background: Option<Background>,
     /// Replaces fonts by the one that text was measured with.
     pub text: Option<TextStyle>,
@@ -41,7 +39,6 @@ pub struct Canvas {
     pub rasterized: bool,
 }
 
-/// Defaults for text.
 #[derive(Debug, Clone, Copy)]
 pub struct TextStyle {
     /// Font families, in order of preference.
@@ -51,7 +48,6 @@ pub struct TextStyle {
 
 const FONT_SIZE: &str = "16";
 
-/// Result of [`sanitize`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SanitizedSvg {
     pub svg: String,
@@ -67,30 +63,26 @@ pub fn sanitize(svg: &str, canvas: &Canvas) -> Result<SanitizedSvg, RenderError>
         if matches!(error, roxmltree::Error::NodesLimitReached) {
             return too_deep_or_many();
         }
-        RenderError::new(
-            ErrorCode::RendererFailed,
-            format!("the renderer returned invalid XML: {error}"),
-        )
+        let message = format!("the renderer returned invalid XML: {error}");
+        RenderError::new(ErrorCode::RendererFailed, message)
     })?;
     let root = document.root_element();
-    if !(root.has_tag_name((SVG, "svg"))) {
+    if !root.has_tag_name((SVG, "svg")) {
         return Err(RenderError::new(ErrorCode::RendererFailed, "the renderer returned no SVG"));
     }
     let use_elements = UseElements::collect(&document);
     let svg = String::with_capacity(svg.len());
-    let mut writer = Writer { svg, foreign_objects: 0, canvas, use_elements };
+    let mut writer = SvgWriter { svg, foreign_objects: 0, canvas, use_elements };
     writer.tree(root)?;
     Ok(SanitizedSvg { svg: writer.svg, foreign_objects: writer.foreign_objects })
 }
 
 fn too_deep_or_many() -> RenderError {
-    RenderError::new(
-        ErrorCode::TooLarge,
-        "the image has too many elements or nests them too deeply",
-    )
+    let message = "the image has too many elements or nests them too deeply";
+    RenderError::new(ErrorCode::TooLarge, message)
 }
 
-struct Writer<'c> {
+struct SvgWriter<'c> {
     svg: String,
     foreign_objects: usize,
     canvas: &'c Canvas,
@@ -100,17 +92,18 @@ struct Writer<'c> {
 /// Work list in place of recursion, because the source controls the depth.
 enum Todo<'a, 'input> {
     Open(Node<'a, 'input>, usize),
-    Close(&'static str),
+    /// Name of an element, and the length of the output behind its start tag.
+    Close(&'static str, usize),
 }
 
-impl Writer<'_> {
+impl SvgWriter<'_> {
     fn tree(&mut self, root: Node<'_, '_>) -> Result<(), RenderError> {
         let mut todo = vec![Todo::Open(root, 0)];
         while let Some(next) = todo.pop() {
             let (node, depth) = match next {
                 Todo::Open(node, depth) => (node, depth),
-                Todo::Close(name) => {
-                    self.close(name);
+                Todo::Close(name, opened) => {
+                    self.close(name, opened);
                     continue;
                 }
             };
@@ -124,27 +117,21 @@ impl Writer<'_> {
             if !node.is_element() || self.is_replaced_background(node) {
                 continue;
             }
-            let name = node.tag_name();
-            let rule = if name.namespace() == Some(SVG) {
-                allowed::element(name.name())
-            } else {
-                ElementRule::Drop
-            };
-            match rule {
-                ElementRule::Keep("style") => self.style(node),
-                ElementRule::Keep("use")
+            let tag = node.tag_name();
+            let name = allowed::element(tag.name()).filter(|_| tag.namespace() == Some(SVG));
+            match name {
+                Some("style") => self.style(node),
+                Some("use")
                     if !self.use_elements.may_expand(node).ok_or_else(too_deep_or_many)? => {}
-                ElementRule::Keep(name) => {
+                Some(name) => {
                     self.open(name, node);
+                    todo.push(Todo::Close(name, self.svg.len()));
                     if depth == 0 {
                         self.background(node);
                     }
-                    todo.push(Todo::Close(name));
                     todo.extend(node.children().rev().map(|child| Todo::Open(child, depth + 1)));
                 }
-                ElementRule::Drop => {
-                    self.foreign_objects += usize::from(name.name() == "foreignObject");
-                }
+                None => self.foreign_objects += usize::from(tag.name() == "foreignObject"),
             }
         }
         Ok(())
@@ -152,15 +139,17 @@ impl Writer<'_> {
 
     fn open(&mut self, name: &str, node: Node<'_, '_>) {
         let is_root = node.parent_element().is_none();
-        self.svg.push('<');
-        self.svg.push_str(name);
+        self.svg.extend(["<", name]);
         if is_root {
             self.attribute("xmlns", SVG);
             self.root_attributes(node);
         }
         let mut has_href = false;
         for attribute in node.attributes() {
-            let value = attribute.value();
+            let mut value = attribute.value();
+            if attribute.namespace().is_none() && attribute.name() == "font-family" {
+                value = css::font_for(value, self.canvas).unwrap_or(value);
+            }
             match (attribute.namespace(), attribute.name()) {
                 _ if is_href(&attribute) && !has_href && allowed::href(value) => {
                     has_href = true;
@@ -168,9 +157,6 @@ impl Writer<'_> {
                 }
                 // Written by `root_attributes`, with absolute values.
                 (None, "width" | "height") if is_root => {}
-                (None, "font-family") if self.font_for(value).is_some() => {
-                    self.attribute("font-family", self.font_for(value).unwrap_or_default());
-                }
                 (None, "style") => {
                     let css = css::declarations(value, is_root, self.canvas);
                     if !css.is_empty() {
@@ -204,29 +190,13 @@ impl Writer<'_> {
         }
     }
 
-    fn font_for(&self, named: &str) -> Option<&'static str> {
-        css::font_for(named, self.canvas)
-    }
-
-    fn close(&mut self, name: &str) {
-        // The element is empty.
-        if self.svg.ends_with('>') && self.is_still_open(name) {
+    fn close(&mut self, name: &str, opened: usize) {
+        if self.svg.len() == opened {
             self.svg.pop();
             self.svg.push_str("/>");
         } else {
-            self.svg.push_str("</");
-            self.svg.push_str(name);
-            self.svg.push('>');
+            self.svg.extend(["</", name, ">"]);
         }
-    }
-
-    /// Returns true if the last tag written is the start of this element.
-    fn is_still_open(&self, name: &str) -> bool {
-        let last = self.svg.rfind('<').and_then(|start| self.svg.get(start + 1..));
-        last.is_some_and(|tag| {
-            !tag.ends_with("/>")
-                && tag.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '>']))
-        })
     }
 
     fn style(&mut self, node: Node<'_, '_>) {
@@ -240,9 +210,7 @@ impl Writer<'_> {
     }
 
     fn attribute(&mut self, name: &str, value: &str) {
-        self.svg.push(' ');
-        self.svg.push_str(name);
-        self.svg.push_str("=\"");
+        self.svg.extend([" ", name, "=\""]);
         escape(&mut self.svg, value);
         self.svg.push('"');
     }

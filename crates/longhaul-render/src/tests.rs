@@ -3,7 +3,9 @@
 mod hostile;
 mod mermaid;
 
-use crate::{ErrorCode, Format, Limits, Options, OutputType, RenderError, RenderRequest, render};
+use crate::{
+    ErrorCode, Format, Options, OutputType, RenderError, RenderLimits, RenderRequest, render,
+};
 
 fn request(format: Format, source: &str) -> RenderRequest {
     RenderRequest {
@@ -16,7 +18,7 @@ fn request(format: Format, source: &str) -> RenderRequest {
 
 /// Renders and checks that the SVG is inert.
 fn svg(format: Format, source: &str) -> Result<String, RenderError> {
-    let svg = render(&request(format, source), &Limits::default())?;
+    let svg = render(&request(format, source), &RenderLimits::default())?;
     let svg = String::from_utf8(svg).unwrap();
     crate::sanitize::inspect::inspect(&svg);
     Ok(svg)
@@ -52,7 +54,7 @@ fn text_of(svg: &str) -> String {
 fn png(format: Format, source: &str, options: Options) -> Result<(u32, u32), RenderError> {
     let request =
         RenderRequest { output_type: OutputType::Png, options, ..request(format, source) };
-    let png = render(&request, &Limits::default())?;
+    let png = render(&request, &RenderLimits::default())?;
     assert_eq!(png.get(..8), Some(b"\x89PNG\r\n\x1a\n".as_slice()));
     let number = |at| u32::from_be_bytes(png.get(at..at + 4).unwrap().try_into().unwrap());
     Ok((number(16), number(20)))
@@ -77,7 +79,7 @@ fn svg_has_the_requested_background() {
         let background = Some(background.parse().unwrap());
         let options = Options { background, ..Options::default() };
         let request = RenderRequest { options, ..request(format, source) };
-        String::from_utf8(render(&request, &Limits::default()).unwrap()).unwrap()
+        String::from_utf8(render(&request, &RenderLimits::default()).unwrap()).unwrap()
     };
     for (format, source) in [(Format::Mermaid, FLOW), (Format::D2, "a -> b")] {
         let red = with(format, source, "#fe0001");
@@ -103,8 +105,8 @@ fn dark_theme_changes_the_image() {
     for (format, source) in [(Format::Mermaid, FLOW), (Format::D2, "a -> b")] {
         let options = Options { theme: crate::Theme::Dark, ..Options::default() };
         let dark = RenderRequest { options, ..request(format, source) };
-        let dark = render(&dark, &Limits::default()).unwrap();
-        assert_ne!(dark, render(&request(format, source), &Limits::default()).unwrap());
+        let dark = render(&dark, &RenderLimits::default()).unwrap();
+        assert_ne!(dark, render(&request(format, source), &RenderLimits::default()).unwrap());
     }
 }
 
@@ -124,7 +126,7 @@ fn png_has_the_requested_size() {
 fn contradictory_or_out_of_range_options_are_rejected() {
     let rejected = |output_type, options| {
         let request = RenderRequest { output_type, options, ..request(Format::Mermaid, FLOW) };
-        let error = render(&request, &Limits::default()).unwrap_err();
+        let error = render(&request, &RenderLimits::default()).unwrap_err();
         assert_eq!(error.code, ErrorCode::BadInput, "{error}");
     };
     let none = Options::default();

@@ -1,7 +1,7 @@
 //! Child process side: renders one diagram after the other within resource limits that the process
 //! sets for itself.
 //!
-//! Standard input carries a line of JSON with the [`Limits`], then one line per [`RenderRequest`].
+//! Standard input carries a line of JSON with the [`RenderLimits`], then one line per [`RenderRequest`].
 //! For each request, standard output carries a line of JSON, a [`WorkerReply`], followed by the
 //! bytes of the image. The worker exits when standard input ends.
 
@@ -11,7 +11,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::{ErrorCode, Limits, RenderError, RenderRequest, render};
+use crate::{ErrorCode, RenderError, RenderLimits, RenderRequest, render};
 
 /// Bytes of the line that carries the limits.
 const LIMITS_BYTES_MAX: u64 = 4 * 1024;
@@ -31,7 +31,7 @@ pub(crate) enum WorkerReply {
 pub fn run_worker(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let mut line = Vec::new();
     Read::by_ref(&mut input).take(LIMITS_BYTES_MAX).read_until(b'\n', &mut line)?;
-    let limits: Limits = serde_json::from_slice(&line)?;
+    let limits: RenderLimits = serde_json::from_slice(&line)?;
     confine(&limits)?;
     loop {
         line.clear();
@@ -59,7 +59,7 @@ pub fn run_worker(mut input: impl BufRead, mut output: impl Write) -> io::Result
 
 /// Limits memory, and forbids core dumps, because a dump would contain sources. Then gives up network and files: fonts
 /// are part of the program.
-fn confine(limits: &Limits) -> io::Result<()> {
+fn confine(limits: &RenderLimits) -> io::Result<()> {
     set_limit(Resource::As, limits.memory_bytes_max)?;
     set_limit(Resource::Fsize, 0)?;
     set_limit(Resource::Core, 0)?;
@@ -71,7 +71,7 @@ fn set_limit(resource: Resource, max: u64) -> io::Result<()> {
 }
 
 /// Allows the CPU time of one more diagram, on top of the time used so far.
-fn extend_cpu_time(limits: &Limits) -> io::Result<()> {
+fn extend_cpu_time(limits: &RenderLimits) -> io::Result<()> {
     let used = clock_gettime(ClockId::ProcessCPUTime).tv_sec;
     let used = u64::try_from(used).unwrap_or_default();
     // The limit counts whole seconds: two more, because both ends are rounded down.

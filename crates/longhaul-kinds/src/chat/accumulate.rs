@@ -7,20 +7,26 @@
 mod ollama;
 mod openai;
 
-use serde_json::{Map, Value};
+use std::fmt;
+
+use serde_json::Value;
 
 use super::call::ChatApi;
 use ollama::Ollama;
+pub(super) use ollama::line as ollama_line;
 use openai::OpenAi;
 
 /// Response assembled from chunks.
-#[derive(Debug, Clone)]
-pub struct Accumulator(Kind);
+#[derive(Debug)]
+pub struct Accumulator(Box<dyn Accumulate>);
 
-#[derive(Debug, Clone)]
-enum Kind {
-    Ollama(Ollama),
-    OpenAi(OpenAi),
+trait Accumulate: fmt::Debug + Send + Sync {
+    fn add(&mut self, chunk: &Value);
+    fn is_end(&self, chunk: &Value) -> bool;
+    fn is_complete(&self) -> bool;
+    fn body(&self) -> Value;
+    fn tokens(&self) -> (Option<u64>, Option<u64>);
+    fn remaining(&self, body: &Value, usage: bool) -> Result<Vec<Value>, StreamDiverged>;
 }
 
 /// The sent chunks are not a prefix of the response.
@@ -31,70 +37,44 @@ pub struct StreamDiverged;
 impl Accumulator {
     pub fn new(api: ChatApi) -> Self {
         Self(match api {
-            ChatApi::OllamaChat => Kind::Ollama(Ollama::new(false)),
-            ChatApi::OllamaGenerate => Kind::Ollama(Ollama::new(true)),
-            ChatApi::OpenAiChat => Kind::OpenAi(OpenAi::default()),
+            ChatApi::OllamaChat => Box::new(Ollama::new(false)),
+            ChatApi::OllamaGenerate => Box::new(Ollama::new(true)),
+            ChatApi::OpenAiChat => Box::new(OpenAi::default()),
         })
     }
 
-    pub fn add(&mut self, piece: &Value) {
-        match &mut self.0 {
-            Kind::Ollama(accumulator) => accumulator.add(piece),
-            Kind::OpenAi(accumulator) => accumulator.add(piece),
-        }
+    pub fn add(&mut self, chunk: &Value) {
+        self.0.add(chunk);
+    }
+
+    /// Returns true for a final chunk, which is sent only after the job has finished.
+    pub(super) fn is_end(&self, chunk: &Value) -> bool {
+        self.0.is_end(chunk)
     }
 
     pub fn is_complete(&self) -> bool {
-        match &self.0 {
-            Kind::Ollama(accumulator) => accumulator.is_complete(),
-            Kind::OpenAi(accumulator) => accumulator.is_complete(),
-        }
+        self.0.is_complete()
     }
 
     /// Returns the body of a response that is not streamed.
     pub fn body(&self) -> Value {
-        match &self.0 {
-            Kind::Ollama(accumulator) => accumulator.body(),
-            Kind::OpenAi(accumulator) => accumulator.body(),
-        }
+        self.0.body()
     }
 
     /// Returns prompt and completion tokens, if the target reported them.
     pub fn tokens(&self) -> (Option<u64>, Option<u64>) {
-        match &self.0 {
-            Kind::Ollama(accumulator) => accumulator.tokens(),
-            Kind::OpenAi(accumulator) => accumulator.tokens(),
-        }
+        self.0.tokens()
     }
 
     /// Returns the chunks that are missing to this response body, including the final one. `usage` is set if a
     /// caller of `OpenAI`'s API requested usage.
     pub fn remaining(&self, body: &Value, usage: bool) -> Result<Vec<Value>, StreamDiverged> {
-        match &self.0 {
-            Kind::Ollama(sent) => sent.remaining(body),
-            Kind::OpenAi(sent) => sent.remaining(body, usage),
-        }
-    }
-}
-
-/// Returns true for a final chunk, which is sent only after the job has finished.
-pub(super) fn is_end(api: ChatApi, piece: &Value) -> bool {
-    match api {
-        ChatApi::OllamaChat | ChatApi::OllamaGenerate => ollama::is_end(piece),
-        ChatApi::OpenAiChat => openai::is_end(piece),
+        self.0.remaining(body, usage)
     }
 }
 
 fn suffix<'a>(whole: &'a str, sent: &str) -> Result<&'a str, StreamDiverged> {
     whole.strip_prefix(sent).ok_or(StreamDiverged)
-}
-
-fn text<'a>(object: &'a Map<String, Value>, name: &str) -> &'a str {
-    object.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn items<'a>(object: &'a Map<String, Value>, name: &str) -> &'a [Value] {
-    object.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -9,16 +9,18 @@ use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 
 use super::Inner;
-use super::accumulate::{Accumulator, is_end};
+use super::accumulate::Accumulator;
 use super::call::{ChatApi, ChatCall, ChatResult};
 use super::client::reason;
 use super::error::{ChatError, stream_error};
+use super::json_fields::text;
 use super::request::TargetRequest;
 use super::stream_decoder::StreamDecoder;
 use super::stream_log::StreamWriter;
 use super::target::{ModelServer, TargetApi};
 use super::target_slots::TargetSlot;
 use super::translate::{StreamChunk, Translator};
+use crate::unless_cancelled;
 
 /// Time to the first chunk, because loading a large model takes minutes.
 const FIRST_CHUNK_TIMEOUT: Duration = Duration::from_mins(30);
@@ -40,13 +42,7 @@ impl From<ChatError> for AttemptError {
 
 /// Runs one attempt until it has a response or the job is cancelled.
 pub(super) async fn run(chat: &Inner, ctx: Ctx, call: ChatCall) -> Result<ChatResult, JobError> {
-    let result = tokio::select! {
-        biased;
-        result = call_target(chat, &ctx, &call) => result,
-        () = ctx.cancelled() => {
-            return Err(JobError::fatal("the job was cancelled").with_code("cancelled"));
-        }
-    };
+    let result = unless_cancelled(&ctx, call_target(chat, &ctx, &call)).await?;
     result.map_err(|error| match error {
         AttemptError::Target(failure) => {
             failure.into_error(chat.retry, ctx.attempt(), rand::random())
@@ -56,16 +52,15 @@ pub(super) async fn run(chat: &Inner, ctx: Ctx, call: ChatCall) -> Result<ChatRe
 }
 
 async fn call_target(chat: &Inner, ctx: &Ctx, call: &ChatCall) -> Result<ChatResult, AttemptError> {
-    let rejected = |message: String| ChatError::Refused { status: 400, message };
-    call.check().map_err(|why| rejected(why.to_owned()))?;
+    call.check().map_err(ChatError::invalid)?;
     let model = call.model().unwrap_or_default();
-    let serving = chat.catalog.serving(&chat.client, &chat.targets, &model).await?;
+    let serving = chat.catalog.serving(&model).await?;
     let slot = chat.slots.acquire(&serving).await.ok_or_else(|| ChatError::no_model(&model))?;
-    let Some(target) = chat.targets.get(slot.target()) else {
+    let Some(target) = chat.catalog.server(slot.target()) else {
         return Err(ChatError::no_model(&model).into());
     };
-    let outgoing =
-        TargetRequest::build(call, target.api).map_err(|error| rejected(error.to_string()))?;
+    let outgoing = TargetRequest::build(call, target.api);
+    let outgoing = outgoing.map_err(|error| ChatError::invalid(error.to_string()))?;
     let target_call = TargetCall { chat, ctx, call, target, slot: &slot };
     let result = target_call.run(outgoing, &model).await;
     if let Err(AttemptError::Target(ChatError::Unreachable { .. })) = &result {
@@ -90,11 +85,11 @@ impl TargetCall<'_> {
         let writer = self.chat.stream_logs.write(&job.tenant, job.id);
         let started_at = self.chat.clock.now();
         let api = outgoing.api;
-        let response = self.within(FIRST_CHUNK_TIMEOUT, self.begin(outgoing)).await??;
+        let sent = self.chat.catalog.client.call(self.target, outgoing.path, outgoing.body);
+        let response = self.within(FIRST_CHUNK_TIMEOUT, sent).await??;
         let created_s = started_at.as_millis() / 1_000;
         let id = job.id.to_string();
-        let stream = ResponseStream {
-            api: self.call.api,
+        let stream = TargetStream {
             translator: Translator::new(api, self.call.api, &id, created_s),
             accumulator: Accumulator::new(self.call.api),
             writer,
@@ -102,8 +97,7 @@ impl TargetCall<'_> {
         };
         let stream = self.read_stream(response, api, stream, loaded).await?;
         if !stream.accumulator.is_complete() {
-            let why = "the response has no final chunk".to_owned();
-            return Err(ChatError::BrokeOff { target: self.target.name.clone(), why }.into());
+            return Err(self.cut_off(&stream, "the response has no final chunk".to_owned()).into());
         }
         let body = Json::from_value(&stream.accumulator.body());
         let body = body.map_err(|error| AttemptError::Job(JobError::from(error)))?;
@@ -116,24 +110,15 @@ impl TargetCall<'_> {
         Ok(ChatResult { api: self.call.api, body, prompt_tokens, completion_tokens, target })
     }
 
-    async fn begin(&self, outgoing: TargetRequest) -> Result<Response, ChatError> {
-        self.chat.client.call(self.target, outgoing.path, outgoing.body).await
-    }
-
     /// Returns true if the model is in memory, or if the target cannot report it.
     async fn is_loaded(&self, model: &str) -> Result<bool, ChatError> {
         match self.target.api {
             TargetApi::OpenAi => Ok(true),
-            TargetApi::Ollama => match self.chat.client.get(self.target, "/api/ps").await {
+            TargetApi::Ollama => match self.chat.catalog.client.get(self.target, "/api/ps").await {
                 Ok(reply) => {
                     let running = reply.get("models").and_then(Value::as_array);
-                    let name = |one: &Value| Some(one.get("name")?.as_str()?.to_owned());
-                    Ok(running.is_none_or(|running| {
-                        running
-                            .iter()
-                            .filter_map(name)
-                            .any(|one| self.target.is_same_model(&one, model))
-                    }))
+                    let is_same = |one: &Value| self.target.is_same_model(text(one, "name"), model);
+                    Ok(running.is_none_or(|running| running.iter().any(is_same)))
                 }
                 Err(failure @ ChatError::Unreachable { .. }) => Err(failure),
                 Err(_) => Ok(true),
@@ -159,14 +144,13 @@ impl TargetCall<'_> {
         }
     }
 
-    /// Reads the stream until its end.
     async fn read_stream(
         &self,
         mut response: Response,
         api: ChatApi,
-        mut stream: ResponseStream,
+        mut stream: TargetStream,
         loaded: bool,
-    ) -> Result<ResponseStream, AttemptError> {
+    ) -> Result<TargetStream, AttemptError> {
         let content_type =
             response.headers().get(CONTENT_TYPE).map(|value| value.as_bytes().to_vec());
         let is_json = content_type.is_some_and(|value| value.starts_with(b"application/json"));
@@ -181,7 +165,7 @@ impl TargetCall<'_> {
                     bytes_read += bytes.len();
                     let most = bytes_read <= STREAM_BYTES_MAX;
                     let texts = lines.push(bytes).ok().filter(|_| most);
-                    texts.ok_or_else(|| self.failed("the response is too long"))?
+                    texts.ok_or_else(|| self.target.failed("the response is too long"))?
                 }
                 None => lines.end(),
             };
@@ -192,7 +176,7 @@ impl TargetCall<'_> {
                         self.phase(PHASE_WORKING).await?;
                     }
                 }
-                stream.handle(text).map_err(|message| self.failed(&message))?;
+                stream.handle(text).map_err(|message| self.target.failed(&message))?;
             }
             if bytes.is_none() {
                 if stream.is_first {
@@ -206,30 +190,23 @@ impl TargetCall<'_> {
         }
     }
 
-    fn failed(&self, message: &str) -> ChatError {
-        ChatError::Failed { target: self.target.name.clone(), message: message.to_owned() }
-    }
-
-    fn cut_off(&self, stream: &ResponseStream, why: String) -> ChatError {
-        let target = self.target.name.clone();
+    fn cut_off(&self, stream: &TargetStream, why: String) -> ChatError {
         if stream.is_first {
-            ChatError::Unreachable { target, why }
-        } else {
-            ChatError::BrokeOff { target, why }
+            return self.target.unreachable(why);
         }
+        ChatError::BrokeOff { target: self.target.name.clone(), why }
     }
 }
 
 /// Stream of a target, translated to the caller's API.
-struct ResponseStream {
-    api: ChatApi,
+struct TargetStream {
     translator: Translator,
     accumulator: Accumulator,
     writer: StreamWriter,
     is_first: bool,
 }
 
-impl ResponseStream {
+impl TargetStream {
     /// Handles one JSON text of the stream. Fails with the error that a target reports in the stream.
     fn handle(&mut self, text: String) -> Result<(), String> {
         self.is_first = false;
@@ -252,7 +229,7 @@ impl ResponseStream {
     fn log(&mut self, chunks: Vec<StreamChunk>) {
         for chunk in chunks {
             self.accumulator.add(&chunk.value);
-            if !is_end(self.api, &chunk.value) {
+            if !self.accumulator.is_end(&chunk.value) {
                 self.writer.add(&chunk.text);
             }
         }

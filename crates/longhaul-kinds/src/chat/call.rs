@@ -4,6 +4,7 @@ use longhaul::job::Json;
 use serde::{Deserialize, Serialize};
 
 use super::json_object::JsonObject;
+use super::target::TargetApi;
 
 /// API of a request and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +19,25 @@ pub enum ChatApi {
     OpenAiChat,
 }
 
+impl ChatApi {
+    /// Returns the API of the targets that understand it without translation.
+    pub(super) fn target_api(self) -> TargetApi {
+        match self {
+            Self::OllamaChat | Self::OllamaGenerate => TargetApi::Ollama,
+            Self::OpenAiChat => TargetApi::OpenAi,
+        }
+    }
+
+    /// Returns the path below a target's URL.
+    pub(super) fn path(self) -> &'static str {
+        match self {
+            Self::OllamaChat => "/api/chat",
+            Self::OllamaGenerate => "/api/generate",
+            Self::OpenAiChat => "/chat/completions",
+        }
+    }
+}
+
 /// Input of a chat job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,7 +47,6 @@ pub struct ChatCall {
     pub body: JsonObject,
 }
 
-/// Result of a chat job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatResult {
@@ -38,7 +57,6 @@ pub struct ChatResult {
     pub prompt_tokens: Option<u64>,
     #[serde(default)]
     pub completion_tokens: Option<u64>,
-    /// Name of the target.
     pub target: String,
 }
 
@@ -49,14 +67,9 @@ impl ChatCall {
 
     /// Returns true if the caller requests a stream. Ollama streams by default.
     pub fn streams(&self) -> bool {
-        let stream = self.body.get("stream");
-        match self.api {
-            ChatApi::OllamaChat | ChatApi::OllamaGenerate => stream.unwrap_or(true),
-            ChatApi::OpenAiChat => stream.unwrap_or(false),
-        }
+        self.body.get("stream").unwrap_or(self.api.target_api() == TargetApi::Ollama)
     }
 
-    /// Checks the required fields.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.model().is_none() {
             return Err("model is required");

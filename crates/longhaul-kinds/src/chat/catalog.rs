@@ -1,22 +1,21 @@
 //! Models of the targets, cached.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use longhaul::{Clock, Timestamp};
 use serde_json::{Value, json};
 
-use super::client::Client;
+use super::client::TargetClient;
 use super::error::ChatError;
 use super::target::{ModelServer, TargetApi};
 
-/// Lifetime of a cached model list.
 const CACHE_LIFETIME: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Model {
-    name: String,
+    pub(super) name: String,
     /// Entry in the target's API. `None` for configured models.
     entry: Option<Value>,
     api: TargetApi,
@@ -24,111 +23,99 @@ pub(super) struct Model {
 
 type Models = Arc<[Model]>;
 
-/// Model lists of all targets, in their order.
+/// All targets with their models.
 #[derive(Debug)]
 pub(super) struct Catalog {
+    pub(super) client: TargetClient,
     clock: Clock,
-    /// Std mutexes: held for a few field writes, never across an await.
-    known: Vec<Mutex<Option<(Timestamp, Models)>>>,
+    targets: Vec<CatalogTarget>,
+}
+
+#[derive(Debug)]
+struct CatalogTarget {
+    server: ModelServer,
+    /// A std mutex: held for a few field writes, never across an await.
+    cached: Mutex<Option<(Timestamp, Models)>>,
 }
 
 impl Catalog {
-    pub(super) fn new(targets: usize, clock: Clock) -> Self {
-        Self { clock, known: (0..targets).map(|_| Mutex::new(None)).collect() }
+    pub(super) fn new(targets: Vec<ModelServer>, clock: Clock) -> Self {
+        let target = |server| CatalogTarget { server, cached: Mutex::new(None) };
+        let targets = targets.into_iter().map(target).collect();
+        Self { client: TargetClient::default(), clock, targets }
+    }
+
+    pub(super) fn servers(&self) -> impl Iterator<Item = &ModelServer> {
+        self.targets.iter().map(|target| &target.server)
+    }
+
+    pub(super) fn server(&self, index: usize) -> Option<&ModelServer> {
+        self.targets.get(index).map(|target| &target.server)
     }
 
     /// Returns the targets that have a model. Queries targets without a fresh list only if no fresh list has the
     /// model.
-    pub(super) async fn serving(
-        &self,
-        client: &Client,
-        targets: &[ModelServer],
-        model: &str,
-    ) -> Result<Vec<usize>, ChatError> {
-        let has = |(index, models): (usize, &Models)| {
-            let target = targets.get(index)?;
-            models.iter().any(|one| target.is_same_model(&one.name, model)).then_some(index)
+    pub(super) async fn serving(&self, model: &str) -> Result<Vec<usize>, ChatError> {
+        let has = |(target, models): (&CatalogTarget, Option<&Models>)| {
+            let is_same = |one: &Model| target.server.is_same_model(&one.name, model);
+            models.is_some_and(|models| models.iter().any(is_same))
         };
-        let fresh = |(index, target)| self.fresh(index, target);
-        let fresh: Vec<Option<Models>> = targets.iter().enumerate().map(fresh).collect();
-        let known =
-            fresh.iter().enumerate().filter_map(|(index, models)| Some((index, models.as_ref()?)));
-        let serving: Vec<usize> = known.filter_map(has).collect();
+        let fresh: Vec<Option<Models>> = self.targets.iter().map(|one| self.fresh(one)).collect();
+        let serving = indices(self.targets.iter().zip(fresh.iter().map(Option::as_ref)).map(has));
         if !serving.is_empty() {
             return Ok(serving);
         }
-        let listed = self.list(client, targets).await;
-        let known =
-            listed.iter().enumerate().filter_map(|(index, one)| Some((index, one.as_ref().ok()?)));
-        let serving: Vec<usize> = known.filter_map(has).collect();
-        // An unreachable target may have it.
-        let unknown = listed.into_iter().find_map(Result::err);
-        match (serving.is_empty(), unknown) {
-            (false, _) => Ok(serving),
-            (true, Some(failure)) => Err(failure),
-            (true, None) => Err(ChatError::no_model(model)),
+        let listed = self.list().await;
+        let models = listed.iter().map(|listed| listed.as_ref().ok());
+        let serving = indices(self.targets.iter().zip(models).map(has));
+        if !serving.is_empty() {
+            return Ok(serving);
         }
+        // An unreachable target may have it.
+        let failure = listed.into_iter().find_map(Result::err);
+        Err(failure.unwrap_or_else(|| ChatError::no_model(model)))
     }
 
     /// Returns the models of each target, from an expired list if it is unreachable.
-    async fn list(
-        &self,
-        client: &Client,
-        targets: &[ModelServer],
-    ) -> Vec<Result<Models, ChatError>> {
-        let lists = targets.iter().enumerate().map(async |(index, target)| {
-            if let Some(models) = self.fresh(index, target) {
+    async fn list(&self) -> Vec<Result<Models, ChatError>> {
+        let lists = self.targets.iter().map(async |target| {
+            if let Some(models) = self.fresh(target) {
                 return Ok(models);
             }
-            match ask(client, target).await {
+            match list_models(&self.client, &target.server).await {
                 Ok(models) => {
-                    self.remember(index, &models);
+                    *target.cached() = Some((self.clock.now(), Arc::clone(&models)));
                     Ok(models)
                 }
-                Err(failure) => self.stale(index).ok_or(failure),
+                Err(failure) => {
+                    target.cached().as_ref().map(|(_, models)| Arc::clone(models)).ok_or(failure)
+                }
             }
         });
         join_all(lists).await
     }
 
     /// Returns configured models or a fresh list.
-    fn fresh(&self, index: usize, target: &ModelServer) -> Option<Models> {
-        if let Some(names) = &target.models {
-            let model = |name: &String| Model { name: name.clone(), entry: None, api: target.api };
+    fn fresh(&self, target: &CatalogTarget) -> Option<Models> {
+        let api = target.server.api;
+        if let Some(names) = &target.server.models {
+            let model = |name: &String| Model { name: name.clone(), entry: None, api };
             return Some(names.iter().map(model).collect());
         }
         let now = self.clock.now();
-        let known = self.known.get(index)?.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, models) = known.as_ref()?;
+        let cached = target.cached();
+        let (at, models) = cached.as_ref()?;
         (now < at.after(CACHE_LIFETIME)).then(|| Arc::clone(models))
     }
 
-    fn stale(&self, index: usize) -> Option<Models> {
-        let known = self.known.get(index)?.lock().unwrap_or_else(PoisonError::into_inner);
-        known.as_ref().map(|(_, models)| Arc::clone(models))
-    }
-
-    fn remember(&self, index: usize, models: &Models) {
-        if let Some(known) = self.known.get(index) {
-            let known = &mut *known.lock().unwrap_or_else(PoisonError::into_inner);
-            *known = Some((self.clock.now(), Arc::clone(models)));
-        }
-    }
-
     /// Returns all models, each once, sorted by name. Fails if no target is reachable.
-    pub(super) async fn all(
-        &self,
-        client: &Client,
-        targets: &[ModelServer],
-    ) -> Result<Vec<Model>, ChatError> {
-        let listed = self.list(client, targets).await;
-        if listed.iter().all(Result::is_err)
-            && let Some(failure) = listed.iter().find_map(|one| one.as_ref().err())
-        {
+    pub(super) async fn all(&self) -> Result<Vec<Model>, ChatError> {
+        let listed = self.list().await;
+        if let (true, Some(Err(failure))) = (listed.iter().all(Result::is_err), listed.first()) {
             return Err(failure.clone());
         }
-        let models = listed.iter().filter_map(|one| one.as_ref().ok());
-        let mut all: Vec<Model> = models.flat_map(|models| models.iter().cloned()).collect();
+        let models = listed.iter().flatten().flat_map(|models| models.iter().cloned());
+        let mut all: Vec<Model> = models.collect();
         // The entry of the first target wins.
         all.sort_by(|one, other| one.name.cmp(&other.name));
         all.dedup_by(|later, first| later.name == first.name);
@@ -136,15 +123,36 @@ impl Catalog {
     }
 }
 
-async fn ask(client: &Client, target: &ModelServer) -> Result<Models, ChatError> {
+impl CatalogTarget {
+    fn cached(&self) -> MutexGuard<'_, Option<(Timestamp, Models)>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the positions of the targets that serve a model.
+fn indices(serves: impl Iterator<Item = bool>) -> Vec<usize> {
+    serves.enumerate().filter_map(|(index, serves)| serves.then_some(index)).collect()
+}
+
+async fn list_models(client: &TargetClient, target: &ModelServer) -> Result<Models, ChatError> {
     let (path, list, name) = match target.api {
         TargetApi::Ollama => ("/api/tags", "models", "name"),
         TargetApi::OpenAi => ("/models", "data", "id"),
     };
-    let answer = client.get(target, path).await.map_err(|failure| unlisted(target, failure))?;
-    let Some(items) = answer.get(list).and_then(Value::as_array) else {
+    let response = client.get(target, path).await.map_err(|failure| match failure {
+        // Retryable, because the call itself may be valid.
+        ChatError::Refused { status, message } => target.unreachable(format!(
+            "it does not list its models ({status}: {message}); configure `models`"
+        )),
+        ChatError::Unreachable { .. }
+        | ChatError::BrokeOff { .. }
+        | ChatError::Silent { .. }
+        | ChatError::Busy { .. }
+        | ChatError::Failed { .. } => failure,
+    })?;
+    let Some(items) = response.get(list).and_then(Value::as_array) else {
         let why = format!("it does not list its models at {path}; configure `models`");
-        return Err(ChatError::Unreachable { target: target.name.clone(), why });
+        return Err(target.unreachable(why));
     };
     let model = |item: &Value| {
         let name = item.get(name).or_else(|| item.get("model"))?.as_str()?.to_owned();
@@ -153,27 +161,7 @@ async fn ask(client: &Client, target: &ModelServer) -> Result<Models, ChatError>
     Ok(items.iter().filter_map(model).collect())
 }
 
-/// Makes a rejected list retryable, because the call itself may be valid.
-fn unlisted(target: &ModelServer, failure: ChatError) -> ChatError {
-    match failure {
-        ChatError::Refused { status, message } => {
-            let why =
-                format!("it does not list its models ({status}: {message}); configure `models`");
-            ChatError::Unreachable { target: target.name.clone(), why }
-        }
-        ChatError::Unreachable { .. }
-        | ChatError::BrokeOff { .. }
-        | ChatError::Silent { .. }
-        | ChatError::Busy { .. }
-        | ChatError::Failed { .. } => failure,
-    }
-}
-
 impl Model {
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Format of `/api/tags`.
     pub(super) fn to_ollama(&self) -> Value {
         match (&self.entry, self.api) {

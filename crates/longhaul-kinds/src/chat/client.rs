@@ -1,6 +1,5 @@
 //! HTTP client for targets. Not subject to the egress policy, because the operator configures the URLs.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
@@ -9,7 +8,7 @@ use serde_json::Value;
 
 use super::error::ChatError;
 use super::target::ModelServer;
-use longhaul_net::http_client;
+use longhaul_net::http_client::{self, LazyClient};
 
 /// Timeout of requests that run no model.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -17,15 +16,14 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 const QUERY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct Client {
-    /// Created on first use, because reading the system's certificates takes time and memory.
-    http: OnceLock<reqwest::Client>,
+pub(super) struct TargetClient {
+    http: LazyClient,
 }
 
-impl Client {
+impl TargetClient {
     pub(super) async fn get(&self, target: &ModelServer, path: &str) -> Result<Value, ChatError> {
         let request = self.http(target)?.get(target.at(path)).timeout(QUERY_TIMEOUT);
-        read_json(target, checked(target, send(target, request).await?).await?).await
+        read_json(target, send(target, request).await?).await
     }
 
     pub(super) async fn post(
@@ -34,9 +32,8 @@ impl Client {
         path: &str,
         body: String,
     ) -> Result<Value, ChatError> {
-        let request = self.http(target)?.post(target.at(path)).timeout(QUERY_TIMEOUT);
-        let request = request.header(CONTENT_TYPE, "application/json").body(body);
-        read_json(target, checked(target, send(target, request).await?).await?).await
+        let request = self.json_request(target, path, body)?.timeout(QUERY_TIMEOUT);
+        read_json(target, send(target, request).await?).await
     }
 
     /// Starts a call with a streamed response.
@@ -46,34 +43,33 @@ impl Client {
         path: &str,
         body: String,
     ) -> Result<Response, ChatError> {
+        send(target, self.json_request(target, path, body)?).await
+    }
+
+    fn json_request(
+        &self,
+        target: &ModelServer,
+        path: &str,
+        body: String,
+    ) -> Result<RequestBuilder, ChatError> {
         let request = self.http(target)?.post(target.at(path));
-        let request = request.header(CONTENT_TYPE, "application/json").body(body);
-        checked(target, send(target, request).await?).await
+        Ok(request.header(CONTENT_TYPE, "application/json").body(body))
     }
 
     fn http(&self, target: &ModelServer) -> Result<&reqwest::Client, ChatError> {
-        if let Some(client) = self.http.get() {
-            return Ok(client);
-        }
-        let client = http_client::build(http_client::bare, None);
-        let client = client.map_err(|error| ChatError::Unreachable {
-            target: target.name.clone(),
-            why: error.to_string(),
-        })?;
-        Ok(self.http.get_or_init(|| client))
+        let client = self.http.get(http_client::bare, None);
+        client.map_err(|error| target.unreachable(error.to_string()))
     }
 }
 
+/// Returns a successful response, or else its error.
 async fn send(target: &ModelServer, request: RequestBuilder) -> Result<Response, ChatError> {
     let request = match &target.key {
         Some(key) => request.header(AUTHORIZATION, key.clone()),
         None => request,
     };
-    request.send().await.map_err(|error| unreachable(target, &error))
-}
-
-/// Returns a successful response, or else its error.
-async fn checked(target: &ModelServer, mut response: Response) -> Result<Response, ChatError> {
+    let response = request.send().await;
+    let mut response = response.map_err(|error| target.unreachable(reason(&error)))?;
     let status = response.status();
     if status.is_success() {
         return Ok(response);
@@ -93,21 +89,15 @@ async fn checked(target: &ModelServer, mut response: Response) -> Result<Respons
 
 async fn read_json(target: &ModelServer, mut response: Response) -> Result<Value, ChatError> {
     let mut body = Vec::new();
-    while let Some(bytes) = response.chunk().await.map_err(|error| unreachable(target, &error))? {
+    while let Some(bytes) =
+        response.chunk().await.map_err(|error| target.unreachable(reason(&error)))?
+    {
         body.extend_from_slice(&bytes);
         if body.len() > QUERY_BYTES_MAX {
-            return Err(failed(target, "the response is too long"));
+            return Err(target.failed("the response is too long"));
         }
     }
-    serde_json::from_slice(&body).map_err(|_| failed(target, "the response is not JSON"))
-}
-
-fn failed(target: &ModelServer, message: &str) -> ChatError {
-    ChatError::Failed { target: target.name.clone(), message: message.to_owned() }
-}
-
-fn unreachable(target: &ModelServer, error: &reqwest::Error) -> ChatError {
-    ChatError::Unreachable { target: target.name.clone(), why: reason(error) }
+    serde_json::from_slice(&body).map_err(|_| target.failed("the response is not JSON"))
 }
 
 /// Returns the cause of an error without the URL, which may contain a password.

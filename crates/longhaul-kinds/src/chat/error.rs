@@ -10,7 +10,6 @@ const MESSAGE_CHARS_MAX: usize = 1_024;
 /// Longest `Retry-After` that is honoured.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
-/// Error of a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChatError {
     /// No connection, a gateway error, or a connection that was closed without a response.
@@ -31,12 +30,15 @@ pub enum ChatError {
 }
 
 impl ChatError {
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::Refused { status: 400, message: message.into() }
+    }
+
     pub(super) fn no_model(model: &str) -> Self {
         let message = truncate(&format!("model {model:?} not found"));
         Self::Refused { status: 404, message }
     }
 
-    /// Classifies an error response of a target.
     pub(super) fn from_response(
         target: &str,
         status: u16,
@@ -89,7 +91,6 @@ impl ChatError {
         }
     }
 
-    /// Returns the HTTP status for the caller.
     pub fn status(&self) -> u16 {
         http_status(&self.code())
     }
@@ -102,16 +103,10 @@ pub fn http_status(code: &str) -> u16 {
         "target-busy" => 429,
         "target-silent" | "timeout" => 504,
         "bad-input" => 400,
-        code => {
-            let refused = code.strip_prefix("http-").and_then(|status| status.parse().ok());
-            refused.filter(|status| (400..500).contains(status)).map_or(
-                502,
-                |status| match status {
-                    401 | 403 | 407 => 502,
-                    status => status,
-                },
-            )
-        }
+        code => match code.strip_prefix("http-").and_then(|status| status.parse().ok()) {
+            Some(status @ 400..500) if !matches!(status, 401 | 403 | 407) => status,
+            Some(_) | None => 502,
+        },
     }
 }
 

@@ -7,11 +7,10 @@ mod to_ollama;
 mod to_openai;
 
 use longhaul::job::JsonError;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::call::{ChatApi, ChatCall};
 use super::target::TargetApi;
-pub(super) use to_ollama::arguments;
 
 #[derive(Debug)]
 pub(super) struct TargetRequest {
@@ -31,37 +30,22 @@ pub(super) enum TranslateError {
     Unsupported(&'static str),
 }
 
-impl From<serde_json::Error> for TranslateError {
-    fn from(error: serde_json::Error) -> Self {
-        Self::Body(error.into())
-    }
-}
-
 impl TargetRequest {
     /// Builds a request that always streams.
     pub(super) fn build(call: &ChatCall, target: TargetApi) -> Result<Self, TranslateError> {
-        match (call.api, target) {
-            (ChatApi::OllamaChat, TargetApi::Ollama) => Self::verbatim(call, "/api/chat"),
-            (ChatApi::OllamaGenerate, TargetApi::Ollama) => Self::verbatim(call, "/api/generate"),
-            (ChatApi::OpenAiChat, TargetApi::OpenAi) => Self::verbatim(call, "/chat/completions"),
-            (ChatApi::OpenAiChat, TargetApi::Ollama) => {
-                let body = to_ollama::chat(&value(call)?)?;
-                Ok(Self { path: "/api/chat", api: ChatApi::OllamaChat, body: body.to_string() })
-            }
-            (ChatApi::OllamaChat | ChatApi::OllamaGenerate, TargetApi::OpenAi) => {
-                let body = value(call)?;
-                let body = if call.api == ChatApi::OllamaChat {
-                    to_openai::chat(&body)
-                } else {
-                    to_openai::generate(&body)
-                };
-                let body = body.to_string();
-                Ok(Self { path: "/chat/completions", api: ChatApi::OpenAiChat, body })
-            }
+        if call.api.target_api() == target {
+            return Self::verbatim(call);
         }
+        let body: Value = call.body.to_json()?.to()?;
+        let (api, body) = match call.api {
+            ChatApi::OllamaChat => (ChatApi::OpenAiChat, to_openai::chat(&body)),
+            ChatApi::OllamaGenerate => (ChatApi::OpenAiChat, to_openai::generate(&body)),
+            ChatApi::OpenAiChat => (ChatApi::OllamaChat, to_ollama::chat(&body)?),
+        };
+        Ok(Self { path: api.path(), api, body: body.to_string() })
     }
 
-    fn verbatim(call: &ChatCall, path: &'static str) -> Result<Self, TranslateError> {
+    fn verbatim(call: &ChatCall) -> Result<Self, TranslateError> {
         let mut body = call.body.clone();
         body.set("stream", &true)?;
         if call.api == ChatApi::OpenAiChat {
@@ -70,43 +54,14 @@ impl TargetRequest {
             options.insert("include_usage".to_owned(), Value::Bool(true));
             body.set("stream_options", &options)?;
         }
-        Ok(Self { path, api: call.api, body: body.to_json()?.as_str().to_owned() })
+        let body = body.to_json()?.as_str().to_owned();
+        Ok(Self { path: call.api.path(), api: call.api, body })
     }
-}
-
-fn value(call: &ChatCall) -> Result<Value, TranslateError> {
-    Ok(serde_json::from_str(call.body.to_json()?.as_str())?)
 }
 
 /// Sampling options with the same name and meaning in both APIs.
 const SAME_OPTIONS: [&str; 5] =
     ["temperature", "top_p", "seed", "frequency_penalty", "presence_penalty"];
-
-fn field<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
-    object.get(name).filter(|value| !value.is_null())
-}
-
-fn text<'a>(object: &'a Value, name: &str) -> &'a str {
-    object.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn list<'a>(object: &'a Value, name: &str) -> &'a [Value] {
-    object.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
-}
-
-fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
-    let mut object = json!({});
-    for (name, value) in fields {
-        put(&mut object, name, value);
-    }
-    object
-}
-
-fn put(object: &mut Value, name: &str, value: Option<Value>) {
-    if let (Some(fields), Some(value)) = (object.as_object_mut(), value) {
-        fields.insert(name.to_owned(), value);
-    }
-}
 
 #[cfg(test)]
 mod tests;

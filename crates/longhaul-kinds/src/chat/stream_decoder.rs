@@ -1,6 +1,7 @@
 //! Decodes NDJSON and server-sent events into JSON texts.
 
 use super::call::ChatApi;
+use super::target::TargetApi;
 
 /// A line has at least one token, and at most a whole response.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -8,13 +9,13 @@ const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Splits a stream into JSON texts.
 #[derive(Debug)]
 pub(super) struct StreamDecoder {
-    form: Form,
+    format: StreamFormat,
     buffer: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Form {
-    StreamDecoder,
+enum StreamFormat {
+    Lines,
     Events,
     /// One JSON text, of a target that does not stream despite the request.
     Whole,
@@ -27,29 +28,26 @@ pub(super) struct LineTooLong;
 impl StreamDecoder {
     /// Creates a decoder for this API. `is_json` is set if the response is one JSON text.
     pub(super) fn new(api: ChatApi, is_json: bool) -> Self {
-        let form = match api {
-            ChatApi::OllamaChat | ChatApi::OllamaGenerate => Form::StreamDecoder,
-            ChatApi::OpenAiChat if is_json => Form::Whole,
-            ChatApi::OpenAiChat => Form::Events,
+        let format = match api.target_api() {
+            TargetApi::Ollama => StreamFormat::Lines,
+            TargetApi::OpenAi if is_json => StreamFormat::Whole,
+            TargetApi::OpenAi => StreamFormat::Events,
         };
-        Self { form, buffer: Vec::new() }
+        Self { format, buffer: Vec::new() }
     }
 
     /// Returns the JSON texts that these bytes complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, LineTooLong> {
         self.buffer.extend_from_slice(bytes);
-        let end = match self.form {
-            Form::StreamDecoder | Form::Events => {
+        let end = match self.format {
+            StreamFormat::Lines | StreamFormat::Events => {
                 self.buffer.iter().rposition(|byte| *byte == b'\n')
             }
-            Form::Whole => None,
+            StreamFormat::Whole => None,
         };
         let Some(end) = end else {
-            return if self.buffer.len() > LINE_BYTES_MAX {
-                Err(LineTooLong)
-            } else {
-                Ok(Vec::new())
-            };
+            let is_too_long = self.buffer.len() > LINE_BYTES_MAX;
+            return if is_too_long { Err(LineTooLong) } else { Ok(Vec::new()) };
         };
         let remaining = self.buffer.split_off(end + 1);
         let whole = std::mem::replace(&mut self.buffer, remaining);
@@ -63,16 +61,16 @@ impl StreamDecoder {
     }
 
     fn texts(&self, lines: &[u8]) -> Vec<String> {
-        let breaks = |byte: &u8| *byte == b'\n' && !matches!(self.form, Form::Whole);
+        let breaks = |byte: &u8| *byte == b'\n' && !matches!(self.format, StreamFormat::Whole);
         let lines = lines.split(breaks).map(String::from_utf8_lossy);
         lines.filter_map(|line| self.text(&line).map(str::to_owned)).collect()
     }
 
     fn text<'a>(&self, line: &'a str) -> Option<&'a str> {
-        let text = match self.form {
-            Form::StreamDecoder | Form::Whole => line.trim(),
+        let text = match self.format {
+            StreamFormat::Lines | StreamFormat::Whole => line.trim(),
             // Comments are keep-alives; event names, ids and retry delays are ignored.
-            Form::Events => line.trim().strip_prefix("data:")?.trim_start(),
+            StreamFormat::Events => line.trim().strip_prefix("data:")?.trim_start(),
         };
         Some(text).filter(|text| !text.is_empty() && *text != "[DONE]")
     }

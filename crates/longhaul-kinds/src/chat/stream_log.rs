@@ -17,11 +17,11 @@ const KEPT_BYTES_MAX: usize = 1024 * 1024;
 #[derive(Clone, Default)]
 pub struct StreamLogs(Arc<Mutex<Logs>>);
 
-type Key = (TenantId, JobId);
-type Logs = HashMap<Key, Log>;
+type LogKey = (TenantId, JobId);
+type Logs = HashMap<LogKey, StreamLog>;
 
 #[derive(Default)]
-struct Log {
+struct StreamLog {
     /// Open handles of attempts and readers.
     handles: usize,
     /// Number of attempts so far.
@@ -33,7 +33,6 @@ struct Log {
     changed: watch::Sender<()>,
 }
 
-/// Result of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamRead {
     /// Attempt number and next chunk.
@@ -45,7 +44,7 @@ pub enum StreamRead {
 /// Handle of a log, which is deleted with its last handle.
 struct LogHandle {
     stream_logs: StreamLogs,
-    key: Key,
+    key: LogKey,
 }
 
 pub(super) struct StreamWriter(LogHandle);
@@ -58,7 +57,7 @@ pub struct StreamReader {
 }
 
 impl StreamLogs {
-    fn open(&self, key: Key) -> LogHandle {
+    fn open(&self, key: LogKey) -> LogHandle {
         self.lock().entry(key.clone()).or_default().handles += 1;
         LogHandle { stream_logs: self.clone(), key }
     }
@@ -99,7 +98,7 @@ impl StreamLogs {
 }
 
 impl LogHandle {
-    fn change<T>(&self, change: impl FnOnce(&mut Log) -> T) -> Option<T> {
+    fn change<T>(&self, change: impl FnOnce(&mut StreamLog) -> T) -> Option<T> {
         self.stream_logs.lock().get_mut(&self.key).map(change)
     }
 }

@@ -5,7 +5,8 @@ use std::fmt;
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 
-/// API of a model server.
+use super::error::ChatError;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetApi {
     Ollama,
@@ -24,7 +25,6 @@ pub struct ModelServer {
     pub(super) key: Option<HeaderValue>,
 }
 
-/// Invalid configuration of a model server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelServerError {
     #[error("not an http:// or https:// URL")]
@@ -81,6 +81,14 @@ impl ModelServer {
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(super) fn unreachable(&self, why: String) -> ChatError {
+        ChatError::Unreachable { target: self.name.clone(), why }
+    }
+
+    pub(super) fn failed(&self, message: &str) -> ChatError {
+        ChatError::Failed { target: self.name.clone(), message: message.to_owned() }
     }
 
     pub(super) fn at(&self, path: &str) -> String {

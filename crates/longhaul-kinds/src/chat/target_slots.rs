@@ -21,11 +21,11 @@ pub(super) struct TargetSlots(Arc<Inner>);
 struct Inner {
     clock: Clock,
     /// A std mutex: held for a few field writes, never across an await.
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct SlotState {
     targets: Vec<TargetState>,
     waiters: VecDeque<Waiter>,
 }
@@ -55,7 +55,7 @@ impl TargetSlots {
     pub(super) fn new(slots: impl IntoIterator<Item = usize>, clock: Clock) -> Self {
         let target = |slots| TargetState { slots, used: 0, breaker: CircuitBreaker::new(BREAKER) };
         let targets = slots.into_iter().map(target).collect();
-        let state = Mutex::new(State { targets, waiters: VecDeque::new() });
+        let state = Mutex::new(SlotState { targets, waiters: VecDeque::new() });
         Self(Arc::new(Inner { clock, state }))
     }
 
@@ -85,7 +85,7 @@ impl TargetSlots {
         self.lock().waiters.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -109,7 +109,7 @@ impl TargetSlots {
     }
 }
 
-impl State {
+impl SlotState {
     fn preferred(&self, targets: &[usize], now: SystemTime) -> Vec<usize> {
         let is_open = |target: &TargetState| target.breaker.state(now) == BreakerState::Open;
         let known = || targets.iter().filter_map(|index| Some((*index, self.targets.get(*index)?)));
@@ -130,7 +130,6 @@ impl State {
 }
 
 impl TargetSlot {
-    /// Index of the target.
     pub(super) fn target(&self) -> usize {
         self.target
     }
@@ -143,7 +142,6 @@ impl TargetSlot {
         }
     }
 
-    /// Records that the target responds.
     pub(super) fn success(&self) {
         if let Some(target) = self.slots.lock().targets.get(self.target) {
             target.breaker.success();

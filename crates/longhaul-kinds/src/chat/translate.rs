@@ -9,7 +9,6 @@ use super::call::ChatApi;
 use to_ollama::ToOllama;
 use to_openai::ToOpenAi;
 
-/// Translator of one stream.
 #[derive(Debug)]
 pub(super) enum Translator {
     Unchanged,
@@ -33,25 +32,16 @@ impl StreamChunk {
 impl Translator {
     /// Creates a translator from the target's API to the caller's. `id` is used for responses without an id.
     pub(super) fn new(target: ChatApi, caller: ChatApi, id: &str, created_s: i64) -> Self {
-        match (target, caller) {
-            (ChatApi::OllamaChat | ChatApi::OllamaGenerate, ChatApi::OpenAiChat) => {
-                Self::ToOpenAi(ToOpenAi::new(id, created_s))
-            }
-            (ChatApi::OpenAiChat, ChatApi::OllamaChat) => {
-                Self::ToOllama(ToOllama::new(false, created_s))
-            }
-            (ChatApi::OpenAiChat, ChatApi::OllamaGenerate) => {
-                Self::ToOllama(ToOllama::new(true, created_s))
-            }
-            (
-                ChatApi::OllamaChat | ChatApi::OllamaGenerate,
-                ChatApi::OllamaChat | ChatApi::OllamaGenerate,
-            )
-            | (ChatApi::OpenAiChat, ChatApi::OpenAiChat) => Self::Unchanged,
+        if target.target_api() == caller.target_api() {
+            return Self::Unchanged;
+        }
+        match caller {
+            ChatApi::OpenAiChat => Self::ToOpenAi(ToOpenAi::new(id, created_s)),
+            ChatApi::OllamaChat => Self::ToOllama(ToOllama::new(false, created_s)),
+            ChatApi::OllamaGenerate => Self::ToOllama(ToOllama::new(true, created_s)),
         }
     }
 
-    /// Translates one chunk.
     pub(super) fn take(&mut self, chunk: StreamChunk) -> Vec<StreamChunk> {
         match self {
             Self::Unchanged => vec![chunk],
@@ -67,10 +57,6 @@ impl Translator {
             Self::ToOllama(to) => to.end().into_iter().map(StreamChunk::new).collect(),
         }
     }
-}
-
-fn text<'a>(object: &'a Value, name: &str) -> &'a str {
-    object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ const FOLDER: &str = "artifacts";
 /// Bytes of a file in memory at a time.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// Creates the folder for artifacts.
 pub(super) async fn create_folder(folder: &Path) -> Result<PathBuf, JobError> {
     let path = folder.join(FOLDER);
     let made = tokio::fs::create_dir(&path).await;

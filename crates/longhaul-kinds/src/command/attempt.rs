@@ -12,17 +12,13 @@ use tokio::sync::Mutex;
 
 use super::process_group::ProcessGroup;
 use super::stderr_reader::StderrReader;
-use super::work_dir::WorkDir;
-use super::{CommandConfig, PipelineStep, Program, artifacts, exit_status, stdin};
+use super::work_dir::AttemptDir;
+use super::{CommandKind, PipelineStep, Program, artifacts, exit_status, stdin};
+use crate::unless_cancelled;
 
-/// Runs the kind's programs for one attempt.
-pub(super) async fn run(
-    config: Arc<CommandConfig>,
-    ctx: Ctx,
-    input: Json,
-) -> Result<Json, JobError> {
-    let attempt = Attempt::begin(&config, &ctx, &input).await?;
-    let result = match &config.program {
+pub(super) async fn run(kind: Arc<CommandKind>, ctx: Ctx, input: Json) -> Result<Json, JobError> {
+    let attempt = CommandAttempt::begin(&kind, &ctx, &input).await?;
+    let result = match &kind.program {
         Program::Single { argv } => attempt.single(argv).await,
         Program::Pipeline { steps } => attempt.pipeline(steps).await,
     };
@@ -34,30 +30,24 @@ pub(super) async fn run(
     result
 }
 
-struct Attempt<'a> {
-    config: &'a CommandConfig,
+struct CommandAttempt<'a> {
+    kind: &'a CommandKind,
     ctx: &'a Ctx,
     input: &'a Json,
     /// Running program. Not owned by the future of its step, because the engine drops that one when the step
     /// is cancelled or times out, and the program should stop gracefully then. Dropping the attempt kills
     /// it. Declared before the folder, so that it is killed before the folder is deleted.
     running: Mutex<Option<ProcessGroup>>,
-    work_dir: WorkDir,
-    /// Folder for artifacts.
+    work_dir: AttemptDir,
     artifacts: PathBuf,
-    /// Path of the payload.
     payload: Option<PathBuf>,
     /// Set if the last program reported its own progress.
     reports_progress: AtomicBool,
 }
 
-impl<'a> Attempt<'a> {
-    async fn begin(
-        config: &'a CommandConfig,
-        ctx: &'a Ctx,
-        input: &'a Json,
-    ) -> Result<Self, JobError> {
-        let work_dir = WorkDir::create(&config.work_root, ctx.id(), ctx.attempt()).await?;
+impl<'a> CommandAttempt<'a> {
+    async fn begin(kind: &'a CommandKind, ctx: &'a Ctx, input: &'a Json) -> Result<Self, JobError> {
+        let work_dir = AttemptDir::create(&kind.work_root, ctx.id(), ctx.attempt()).await?;
         let artifacts = artifacts::create_folder(work_dir.path()).await?;
         let payload = if ctx.job().has_payload {
             Some(ctx.payload().await?.file_in(work_dir.path()).await?)
@@ -65,20 +55,12 @@ impl<'a> Attempt<'a> {
             None
         };
         let (running, reports_progress) = (Mutex::new(None), AtomicBool::new(false));
-        Ok(Self { config, ctx, input, running, work_dir, artifacts, payload, reports_progress })
+        Ok(Self { kind, ctx, input, running, work_dir, artifacts, payload, reports_progress })
     }
 
     /// Runs the program outside of a step, because its output is the result and need not be stored twice.
     async fn single(&self, argv: &[String]) -> Result<Json, JobError> {
-        let cancelled = || JobError::fatal("the job was cancelled").with_code("cancelled");
-        if self.ctx.is_cancelled() {
-            return Err(cancelled());
-        }
-        tokio::select! {
-            biased;
-            result = self.execute(argv, &[]) => result,
-            () = self.ctx.cancelled() => Err(cancelled()),
-        }
+        unless_cancelled(self.ctx, self.execute(argv, &[])).await?
     }
 
     async fn pipeline(&self, steps: &[PipelineStep]) -> Result<Json, JobError> {
@@ -112,7 +94,6 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Runs one program until it exits.
     async fn execute(&self, argv: &[String], outputs: &[(&str, Json)]) -> Result<Json, JobError> {
         let program = argv.first().map_or("", String::as_str);
         let stdin = stdin::text(self.input, outputs, self.ctx.job())?;
@@ -122,7 +103,7 @@ impl<'a> Attempt<'a> {
         let mut reader = StderrReader::new(self.ctx);
         let ended = running
             .insert(group)
-            .exchange(&stdin, self.config.stdout_bytes_max, &mut reader)
+            .exchange(&stdin, self.kind.stdout_bytes_max, &mut reader)
             .await
             // A program that still runs is stopped at the end of the attempt.
             .map_err(|fault| exit_status::exchange_failed(program, &fault))?;
@@ -138,7 +119,7 @@ impl<'a> Attempt<'a> {
             .current_dir(self.work_dir.path())
             .env_clear()
             .env("TMPDIR", self.work_dir.path())
-            .envs(self.config.env.iter().map(|(name, value)| (name, value)))
+            .envs(&self.kind.env)
             .env("LONGHAUL_JOB_ID", self.ctx.id().to_string())
             .env("LONGHAUL_ATTEMPT", self.ctx.attempt().to_string())
             .env("LONGHAUL_ARTIFACTS", &self.artifacts)
@@ -151,7 +132,7 @@ impl<'a> Attempt<'a> {
 
     async fn end(self) {
         if let Some(group) = self.running.into_inner() {
-            group.stop(self.config.stop_grace).await;
+            group.stop(self.kind.stop_grace).await;
         }
         self.work_dir.delete().await;
     }

@@ -7,8 +7,9 @@ use longhaul::JobError;
 use longhaul::job::Json;
 use rustix::io::Errno;
 
-use super::process_group::{ExchangeError, ProgramOutput};
+use super::process_group::{PipeError, ProgramOutput};
 use super::stderr_protocol::LogTail;
+use crate::job_error;
 
 /// `EX_TEMPFAIL` of sysexits.h, a temporary failure.
 const EX_TEMPFAIL: i32 = 75;
@@ -46,16 +47,14 @@ pub(super) fn not_started(program: &str, error: &io::Error) -> JobError {
         Errno::from_io_error(error),
         Some(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::TXTBSY)
     );
-    let error = if is_temporary { JobError::retryable(message) } else { JobError::fatal(message) };
-    error.with_code("cannot-start")
+    job_error(is_temporary, message, "cannot-start")
 }
 
-/// Maps an error of the pipes.
-pub(super) fn exchange_failed(program: &str, error: &ExchangeError) -> JobError {
+pub(super) fn exchange_failed(program: &str, error: &PipeError) -> JobError {
     let message = format!("{program}: {error}");
     match error {
-        ExchangeError::StdoutTooLong { .. } => JobError::fatal(message).with_code("limit"),
-        ExchangeError::Io(_) => JobError::retryable(message),
+        PipeError::StdoutTooLong { .. } => JobError::fatal(message).with_code("limit"),
+        PipeError::Io(_) => JobError::retryable(message),
     }
 }
 

@@ -29,15 +29,13 @@ pub(super) struct ProcessGroup {
     reaped: bool,
 }
 
-/// Exit status and output of a program.
 pub(super) struct ProgramOutput {
     pub(super) status: ExitStatus,
     pub(super) stdout: Vec<u8>,
 }
 
-/// Error of the pipes to a program.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ExchangeError {
+pub(super) enum PipeError {
     #[error("stdout exceeds {bytes_max} bytes (stdout_bytes_max)")]
     StdoutTooLong { bytes_max: usize },
     #[error("pipe failed: {0}")]
@@ -59,7 +57,7 @@ impl ProcessGroup {
         stdin: &Json,
         stdout_bytes_max: usize,
         reader: &mut StderrReader<'_>,
-    ) -> Result<ProgramOutput, ExchangeError> {
+    ) -> Result<ProgramOutput, PipeError> {
         let leader = self.leader;
         let mut output = Vec::new();
         {
@@ -145,7 +143,7 @@ async fn exited(leader: Pid) -> io::Result<()> {
     Ok(())
 }
 
-async fn write(to: Option<ChildStdin>, text: &[u8]) -> Result<(), ExchangeError> {
+async fn write(to: Option<ChildStdin>, text: &[u8]) -> Result<(), PipeError> {
     let Some(mut to) = to else { return Ok(()) };
     match to.write_all(text).await {
         // A program need not read its input.
@@ -158,11 +156,11 @@ async fn read(
     from: Option<impl AsyncRead + Unpin>,
     into: &mut Vec<u8>,
     bytes_max: usize,
-) -> Result<(), ExchangeError> {
+) -> Result<(), PipeError> {
     let Some(mut from) = from else { return Ok(()) };
     while from.read_buf(into).await? > 0 {
         if into.len() > bytes_max {
-            return Err(ExchangeError::StdoutTooLong { bytes_max });
+            return Err(PipeError::StdoutTooLong { bytes_max });
         }
     }
     Ok(())

@@ -9,7 +9,6 @@ const TAIL_LINES_MAX: usize = 20;
 pub(super) const TAIL_BYTES_MAX: usize = 4_096;
 pub(super) const PHASE_CHARS_MAX: usize = 64;
 
-/// Parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StderrLine {
     /// `::progress 3/10 text`, with or without total and text.

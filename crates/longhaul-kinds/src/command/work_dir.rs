@@ -19,13 +19,13 @@ const DELETE_TRIES: u32 = 10;
 const DELETE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Folder that is deleted with its content.
-pub(super) struct WorkDir {
+pub(super) struct AttemptDir {
     path: PathBuf,
     job: JobId,
     deleted: bool,
 }
 
-impl WorkDir {
+impl AttemptDir {
     /// Creates a folder below `root`. Its name is unique even if an attempt runs again or a program of a
     /// crashed server is still alive.
     pub(super) async fn create(root: &Path, job: JobId, attempt: u32) -> Result<Self, JobError> {
@@ -52,7 +52,7 @@ impl WorkDir {
     }
 }
 
-impl Drop for WorkDir {
+impl Drop for AttemptDir {
     fn drop(&mut self) {
         if self.deleted {
             return;

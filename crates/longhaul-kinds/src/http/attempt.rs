@@ -12,24 +12,25 @@ use super::request::PreparedRequest;
 use super::response::StoredResponse;
 use super::response_body::{ExchangeError, IncomingResponse};
 use super::retry_on::FailureClass;
-use super::{CODE_ERROR_STATUS, CODE_TIMEOUT, CODE_UNREACHABLE, HttpConfig};
-use longhaul_net::circuit_breaker::Permit;
+use super::{CODE_ERROR_STATUS, CODE_TIMEOUT, CODE_UNREACHABLE, HttpKind};
+use crate::{job_error, unless_cancelled};
+use longhaul_net::circuit_breaker::BreakerPermit;
 use longhaul_net::egress::{RetryAfter, SendError};
 
 /// Longest `Retry-After` that is honoured.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
-/// Sends the request of the job and stores the response.
-pub(super) async fn run(config: Arc<HttpConfig>, ctx: Ctx, input: Json) -> Result<Json, JobError> {
+pub(super) async fn run(kind: Arc<HttpKind>, ctx: Ctx, input: Json) -> Result<Json, JobError> {
     // Replays the responses of earlier attempts, because a job must request every step that it stored.
     let stored = ctx.finished_steps().len();
     for number in 1..=stored {
-        let _: StoredResponse = ctx.step(step_name(number), || async { Err(not_stored()) }).await?;
+        let missing = || async { Err(JobError::fatal("a stored response is missing")) };
+        let _: StoredResponse = ctx.step(step_name(number), missing).await?;
     }
     let call = HttpCall::of(&input)?;
     // No breaker for caller URLs, because there may be any number of them.
     let permit = if call.url.is_none() {
-        match config.breaker.acquire(config.clock.now().into()) {
+        match kind.breaker.acquire(kind.clock.now().into()) {
             Ok(permit) => Some(permit),
             Err(wait) => {
                 // Jitter, because only one waiting job may probe.
@@ -40,80 +41,49 @@ pub(super) async fn run(config: Arc<HttpConfig>, ctx: Ctx, input: Json) -> Resul
     } else {
         None
     };
-    let outgoing = PreparedRequest::build(&config, &ctx, call).await?;
+    let outgoing = PreparedRequest::build(&kind, &ctx, call).await?;
     let method = outgoing.method.clone();
     let exchange = async {
-        let response = outgoing.send(&config).await.map_err(ExchangeError::Send)?;
+        let response = outgoing.send(&kind).await.map_err(ExchangeError::Send)?;
         let incoming = IncomingResponse::new(response, &method);
-        match config.class(incoming.status) {
-            StatusClass::Completed => Ok(Exchange::Completed(incoming.store(&ctx).await?)),
-            class @ (StatusClass::Retryable | StatusClass::Fatal) => {
-                let retry_after = RetryAfter::from_headers(&incoming.headers);
-                let status = incoming.status;
-                Ok(Exchange::Failed {
-                    class,
-                    status,
-                    retry_after,
-                    response: incoming.truncated().await?,
-                })
-            }
+        let status = incoming.status;
+        let is_retryable = kind.retry_on.covers(FailureClass::Status(status));
+        if !is_retryable && (status.is_success() || status.is_redirection()) {
+            return Ok(Exchange::Completed(incoming.store(&ctx).await?));
         }
+        let retry_after = RetryAfter::from_headers(&incoming.headers);
+        let error = kind.error_status(status, is_retryable, retry_after);
+        Ok(Exchange::Failed { status, error, response: incoming.truncated().await? })
     };
-    let timeout = ctx.job().timeout.unwrap_or(config.timeout);
+    let timeout = ctx.job().timeout.unwrap_or(kind.timeout);
     let outcome = tokio::select! {
         biased;
-        outcome = exchange => outcome,
-        () = ctx.cancelled() => {
-            return Err(JobError::fatal("the job was cancelled").with_code("cancelled"));
-        }
-        () = config.clock.sleep(timeout) => Err(ExchangeError::Send(SendError::TimedOut)),
+        outcome = unless_cancelled(&ctx, exchange) => outcome?,
+        () = kind.clock.sleep(timeout) => Err(ExchangeError::Send(SendError::TimedOut)),
     };
-    config.report(permit.as_ref(), &outcome);
+    kind.report(permit.as_ref(), &outcome);
     // Released before the store is called.
     drop(permit);
     match outcome {
         Ok(Exchange::Completed(response)) => Ok(Json::from_value(&response)?),
-        Ok(Exchange::Failed { class, status, retry_after, response }) => {
-            store_response(&ctx, stored + 1, response).await?;
-            Err(config.error_status(class, status, retry_after))
+        Ok(Exchange::Failed { error, response, .. }) => {
+            let store = || async { Ok::<_, JobError>(response.clone()) };
+            ctx.step(step_name(stored + 1), store).await?;
+            Err(error)
         }
-        Err(ExchangeError::Send(error)) => Err(config.no_response(&error)),
+        Err(ExchangeError::Send(error)) => Err(kind.no_response(&error)),
         Err(ExchangeError::Store(error)) => Err(error),
     }
 }
 
-/// Effect of a status on the job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StatusClass {
-    Completed,
-    Retryable,
-    Fatal,
-}
-
-/// Response of the target.
 enum Exchange {
     Completed(StoredResponse),
-    Failed {
-        class: StatusClass,
-        status: StatusCode,
-        retry_after: Option<RetryAfter>,
-        response: StoredResponse,
-    },
+    Failed { status: StatusCode, error: JobError, response: StoredResponse },
 }
 
-impl HttpConfig {
-    fn class(&self, status: StatusCode) -> StatusClass {
-        if self.retry_on.covers(FailureClass::Status(status)) {
-            StatusClass::Retryable
-        } else if status.is_success() || status.is_redirection() {
-            StatusClass::Completed
-        } else {
-            StatusClass::Fatal
-        }
-    }
-
+impl HttpKind {
     /// Reports the outcome to the breaker. Client errors and 429 count as success, because the target works.
-    fn report(&self, permit: Option<&Permit>, outcome: &Result<Exchange, ExchangeError>) {
+    fn report(&self, permit: Option<&BreakerPermit>, outcome: &Result<Exchange, ExchangeError>) {
         let Some(permit) = permit else { return };
         let is_down = match outcome {
             Ok(Exchange::Failed { status, .. }) => status.is_server_error(),
@@ -133,20 +103,15 @@ impl HttpConfig {
 
     fn error_status(
         &self,
-        class: StatusClass,
         status: StatusCode,
+        is_retryable: bool,
         retry_after: Option<RetryAfter>,
     ) -> JobError {
         let message = format!("the target responded with {status}");
-        match (class, retry_after) {
-            (StatusClass::Retryable, Some(retry_after)) => {
-                let delay = retry_after.delay(self.clock.now().into()).min(RETRY_AFTER_MAX);
-                JobError::retryable(message).retry_in(delay)
-            }
-            (StatusClass::Retryable, None) => JobError::retryable(message),
-            (StatusClass::Completed | StatusClass::Fatal, _) => JobError::fatal(message),
-        }
-        .with_code(CODE_ERROR_STATUS)
+        let mut error = job_error(is_retryable, message, CODE_ERROR_STATUS);
+        let delay = retry_after.map(|retry_after| retry_after.delay(self.clock.now().into()));
+        error.retry_in = delay.filter(|_| is_retryable).map(|delay| delay.min(RETRY_AFTER_MAX));
+        error
     }
 
     fn no_response(&self, error: &SendError) -> JobError {
@@ -162,31 +127,10 @@ impl HttpConfig {
             SendError::Reset | SendError::Protocol(_) => (FailureClass::Reset, CODE_UNREACHABLE),
         };
         let message = format!("the target did not respond: {error}");
-        let retry = self.retry_on.covers(failure);
-        if retry { JobError::retryable(message) } else { JobError::fatal(message) }.with_code(code)
+        job_error(self.retry_on.covers(failure), message, code)
     }
-}
-
-/// Stores the response of a failed attempt as a step.
-async fn store_response(
-    ctx: &Ctx,
-    number: usize,
-    response: StoredResponse,
-) -> Result<(), JobError> {
-    let _: StoredResponse = ctx
-        .step(step_name(number), || {
-            let response = response.clone();
-            async { Ok::<_, JobError>(response) }
-        })
-        .await?;
-    Ok(())
 }
 
 fn step_name(number: usize) -> String {
     format!("{} {number}", super::RESPONSE_STEP)
-}
-
-/// Error of a step that must be stored already.
-fn not_stored() -> JobError {
-    JobError::fatal("a stored response is missing")
 }

@@ -88,7 +88,6 @@ fn plain_body(input: &Json) -> Option<Box<RawValue>> {
     input.to().ok()
 }
 
-/// Creates the error for an invalid input.
 pub(super) fn bad_input(why: impl std::fmt::Display) -> JobError {
     JobError::fatal(format_args!("invalid input: {why}")).with_code("bad-input")
 }

@@ -7,10 +7,10 @@ use longhaul::{Ctx, JobError};
 use reqwest::{Body, Response};
 use url::Url;
 
-use super::HttpConfig;
 use super::call::{HttpCall, bad_input};
 use super::headers::{self, HeaderField};
 use super::sealed::{open_body, open_headers};
+use super::{HttpKind, client_builder};
 use longhaul_net::egress::SendError;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -20,74 +20,80 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 pub(super) struct PreparedRequest {
     pub(super) method: Method,
-    to: Destination,
+    url: RequestUrl,
     headers: HeaderMap,
     body: Body,
 }
 
-enum Destination {
-    TargetUrl(Url),
+enum RequestUrl {
+    Target(Url),
     /// Subject to the egress policy.
-    CallerUrl(String),
+    Caller(String),
 }
 
 impl PreparedRequest {
     pub(super) async fn build(
-        config: &HttpConfig,
+        kind: &HttpKind,
         ctx: &Ctx,
         call: HttpCall,
     ) -> Result<Self, JobError> {
         let method = match &call.method {
             Some(name) => Method::try_from(name.as_str()).map_err(bad_input)?,
-            None => config.method.clone(),
+            None => kind.method.clone(),
         };
         let mut headers = headers::from_fields(&call.headers).map_err(bad_input)?;
-        let to = if let Some(url) = &call.url {
-            Destination::CallerUrl(caller_urls(config, &call, url)?)
+        let url = if let Some(url) = &call.url {
+            RequestUrl::Caller(caller_urls(kind, &call, url)?)
         } else {
-            let target = config.target.as_ref();
+            let target = kind.target.as_ref();
             let target = target.ok_or_else(|| bad_input("url is required"))?;
             let path = call.path.as_deref().unwrap_or_default();
             let url = target.at(path, call.query.as_deref());
-            Destination::TargetUrl(url.map_err(bad_input)?)
+            RequestUrl::Target(url.map_err(bad_input)?)
         };
         if let Some(sealed) = &call.sealed {
             let fields: Vec<HeaderField> =
-                open_headers(config.keyring.as_deref(), sealed, ctx.job())?;
+                open_headers(kind.keyring.as_deref(), sealed, ctx.job())?;
             headers.extend(headers::from_fields(&fields).map_err(bad_input)?);
         }
         headers::remove_connection_headers(&mut headers);
         let body = match &call.sealed_body {
             Some(sealed) if call.body.is_none() && !ctx.job().has_payload => {
-                Body::from(open_body(config.keyring.as_deref(), sealed, ctx.job())?)
+                Body::from(open_body(kind.keyring.as_deref(), sealed, ctx.job())?)
             }
             Some(_) => return Err(bad_input("body and sealedBody are mutually exclusive")),
             None => body(ctx, call.body, &mut headers).await?,
         };
         identify(ctx, &mut headers)?;
         // The operator's headers are for the target only, and override those of the job.
-        if matches!(to, Destination::TargetUrl(_)) {
-            for name in config.headers.keys() {
+        if matches!(url, RequestUrl::Target(_)) {
+            for name in kind.headers.keys() {
                 headers.remove(name);
             }
-            headers.extend(config.headers.clone());
+            headers.extend(kind.headers.clone());
         }
-        Ok(Self { method, to, headers, body })
+        Ok(Self { method, url, headers, body })
     }
 
     /// Sends the request and returns once the response headers arrive.
-    pub(super) async fn send(self, config: &HttpConfig) -> Result<Response, SendError> {
-        let Self { method, to, headers, body } = self;
-        match (to, &config.caller_urls) {
-            (Destination::TargetUrl(url), _) => {
-                let sent = config.http()?.request(method, url).headers(headers).body(body).send();
+    pub(super) async fn send(self, kind: &HttpKind) -> Result<Response, SendError> {
+        let Self { method, url, headers, body } = self;
+        match (url, &kind.caller_urls) {
+            (RequestUrl::Target(url), _) => {
+                let sent = kind
+                    .http
+                    .get(client_builder, None)?
+                    .request(method, url)
+                    .headers(headers)
+                    .body(body)
+                    .send();
                 sent.await.map_err(|error| SendError::classify(&error, None))
             }
-            (Destination::CallerUrl(url), Some(client)) => {
+            (RequestUrl::Caller(url), Some(client)) => {
                 client.open(&url, method, headers, body).await
             }
             // Rejected by `build`.
-            (Destination::CallerUrl(_), None) => {
+            (RequestUrl::Caller(_), None) => {
                 Err(SendError::Protocol("caller URLs are not allowed".to_owned()))
             }
         }
@@ -95,8 +101,8 @@ impl PreparedRequest {
 }
 
 /// Returns the caller's URL, if the kind allows one.
-fn caller_urls(config: &HttpConfig, call: &HttpCall, url: &str) -> Result<String, JobError> {
-    if config.caller_urls.is_none() {
+fn caller_urls(kind: &HttpKind, call: &HttpCall, url: &str) -> Result<String, JobError> {
+    if kind.caller_urls.is_none() {
         return Err(bad_input("this kind does not accept a url"));
     }
     let is_sealed = call.sealed.is_some() || call.sealed_body.is_some();

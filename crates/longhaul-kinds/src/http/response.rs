@@ -11,7 +11,6 @@ use super::headers::{self, HeaderField, InvalidHeader};
 
 /// Bytes of an inlined body. Larger ones become an artifact.
 pub const INLINE_BYTES_MAX: usize = 64 << 10;
-/// Name of the artifact with the body.
 pub const BODY_ARTIFACT: &str = "body";
 
 /// Response with any status. Its `Debug` output omits headers and body.
@@ -21,23 +20,18 @@ pub struct StoredResponse {
     /// Without hop-by-hop headers.
     pub headers: Vec<HeaderField>,
     pub body: Box<RawValue>,
-    /// Encoding of `body`.
     pub encoding: BodyEncoding,
     /// Whitespace in front of and behind a JSON body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub around: Option<(String, String)>,
-    /// Set if the body is truncated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }
 
-/// Encoding of a stored body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BodyEncoding {
-    /// Verbatim JSON.
     Json,
-    /// UTF-8 text.
     Text,
     /// Other bytes, of a failed attempt.
     Base64,
@@ -45,7 +39,6 @@ pub enum BodyEncoding {
     Artifact,
 }
 
-/// Invalid stored response.
 #[derive(Debug, thiserror::Error)]
 pub enum StoredResponseError {
     #[error(transparent)]

@@ -12,7 +12,6 @@ use longhaul_net::egress::SendError;
 
 const OCTET_STREAM: &str = "application/octet-stream";
 
-/// Error of a request and its response.
 pub(super) enum ExchangeError {
     Send(SendError),
     Store(JobError),

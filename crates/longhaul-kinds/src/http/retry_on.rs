@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use http::StatusCode;
 
-/// Failure of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureClass {
     /// The target responded with this error status.
@@ -16,16 +15,9 @@ pub enum FailureClass {
     Reset,
 }
 
-/// Failures after which a request is retried.
+/// Failures after which a request is retried, by their names: `429`, `5xx` or `connect`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RetryOn {
-    statuses: BTreeSet<u16>,
-    /// First digits: 5 means 500 to 599.
-    classes: BTreeSet<u16>,
-    connect: bool,
-    timeout: bool,
-    reset: bool,
-}
+pub struct RetryOn(BTreeSet<String>);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -37,13 +29,8 @@ pub struct UnknownFailureClass(String);
 impl Default for RetryOn {
     /// Temporary failures: the target is down, slow or busy.
     fn default() -> Self {
-        Self {
-            statuses: [408, 425, 429].into(),
-            classes: [5].into(),
-            connect: true,
-            timeout: true,
-            reset: true,
-        }
+        let temporary = ["408", "425", "429", "5xx", "connect", "timeout", "reset"];
+        Self(temporary.map(str::to_owned).into())
     }
 }
 
@@ -52,39 +39,27 @@ impl RetryOn {
     pub fn parse<'a>(
         words: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, UnknownFailureClass> {
-        let (statuses, classes) = (BTreeSet::new(), BTreeSet::new());
-        let mut all = Self { statuses, classes, connect: false, timeout: false, reset: false };
-        for word in words {
-            match word {
-                "connect" => all.connect = true,
-                "timeout" => all.timeout = true,
-                "reset" => all.reset = true,
-                "3xx" | "4xx" | "5xx" => all.classes.extend(word.chars().next().and_then(digit)),
-                word => {
-                    let status = word.parse().ok().filter(|status| (300..600).contains(status));
-                    all.statuses
-                        .insert(status.ok_or_else(|| UnknownFailureClass(word.to_owned()))?);
-                }
-            }
-        }
-        Ok(all)
+        let known = |word: &str| match word {
+            "connect" | "timeout" | "reset" | "3xx" | "4xx" | "5xx" => Ok(word.to_owned()),
+            word => match word.parse::<u16>() {
+                Ok(status @ 300..600) => Ok(status.to_string()),
+                Ok(_) | Err(_) => Err(UnknownFailureClass(word.to_owned())),
+            },
+        };
+        Ok(Self(words.into_iter().map(known).collect::<Result<_, _>>()?))
     }
 
     pub fn covers(&self, failure: FailureClass) -> bool {
         match failure {
             FailureClass::Status(status) => {
-                let status = status.as_u16();
-                self.statuses.contains(&status) || self.classes.contains(&(status / 100))
+                let class = format!("{}xx", status.as_u16() / 100);
+                self.0.contains(status.as_str()) || self.0.contains(&class)
             }
-            FailureClass::Connect => self.connect,
-            FailureClass::Timeout => self.timeout,
-            FailureClass::Reset => self.reset,
+            FailureClass::Connect => self.0.contains("connect"),
+            FailureClass::Timeout => self.0.contains("timeout"),
+            FailureClass::Reset => self.0.contains("reset"),
         }
     }
-}
-
-fn digit(character: char) -> Option<u16> {
-    character.to_digit(10).and_then(|digit| u16::try_from(digit).ok())
 }
 
 #[cfg(test)]

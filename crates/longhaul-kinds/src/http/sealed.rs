@@ -6,6 +6,7 @@ use longhaul::blob::{KeyError, Keyring};
 use longhaul::{Job, JobError, JobId, TenantId};
 
 use super::headers::HeaderField;
+use crate::job_error;
 
 const HEADERS: &str = "headers";
 const BODY: &str = "body";
@@ -21,7 +22,6 @@ pub fn seal_headers(
     Ok(keyring.seal_text(&text, &context(HEADERS, tenant, id)))
 }
 
-/// Encrypts a body for a job.
 pub fn seal_body(keyring: &Keyring, body: &[u8], tenant: &TenantId, id: JobId) -> String {
     let text = zeroize::Zeroizing::new(STANDARD.encode(body));
     keyring.seal_text(&text, &context(BODY, tenant, id))
@@ -37,7 +37,6 @@ pub(super) fn open_headers(
     serde_json::from_str(&text).map_err(|_| unreadable(HEADERS, &KeyError::Damaged))
 }
 
-/// Decrypts a body.
 pub(super) fn open_body(
     keyring: Option<&Keyring>,
     sealed: &str,
@@ -66,8 +65,7 @@ fn unreadable(what: &str, error: &KeyError) -> JobError {
     let message = format!("cannot decrypt the sealed {what}: {error}");
     // A missing key may be restored.
     let is_temporary = matches!(error, KeyError::Unknown { .. });
-    let error = if is_temporary { JobError::retryable } else { JobError::fatal };
-    error(message).with_code("request-sealed")
+    job_error(is_temporary, message, "request-sealed")
 }
 
 fn context(what: &str, tenant: &TenantId, id: JobId) -> Vec<u8> {

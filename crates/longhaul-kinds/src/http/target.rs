@@ -13,7 +13,6 @@ pub struct TargetUrl {
     url: Url,
 }
 
-/// Invalid target URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetUrlError {
     #[error("not a valid URL: {0}")]
@@ -32,7 +31,7 @@ pub enum TargetUrlError {
     "the path contains dot segments, empty segments, encoded slashes, backslashes or unescaped \
      characters, so that it could leave the target"
 )]
-pub struct PathError;
+pub struct TargetPathError;
 
 impl TargetUrl {
     pub fn parse(text: &str) -> Result<Self, TargetUrlError> {
@@ -50,7 +49,7 @@ impl TargetUrl {
     }
 
     /// Appends `path` to its path and `query` to its query.
-    pub fn at(&self, path: &str, query: Option<&str>) -> Result<Url, PathError> {
+    pub fn at(&self, path: &str, query: Option<&str>) -> Result<Url, TargetPathError> {
         check_path(path)?;
         let mut url = self.url.clone();
         if !path.is_empty() {
@@ -58,7 +57,7 @@ impl TargetUrl {
             url.set_path(&joined);
             // The parser must not have removed a segment after the check.
             if url.path().len() < joined.len() {
-                return Err(PathError);
+                return Err(TargetPathError);
             }
         }
         let added = query.filter(|query| !query.is_empty());
@@ -90,26 +89,26 @@ impl fmt::Debug for TargetUrl {
 
 /// Checks that a path stays below the target, however often a server decodes it. A path is empty or starts
 /// with a slash.
-pub fn check_path(path: &str) -> Result<(), PathError> {
+pub fn check_path(path: &str) -> Result<(), TargetPathError> {
     let Some(rest) = path.strip_prefix('/') else {
-        return if path.is_empty() { Ok(()) } else { Err(PathError) };
+        return if path.is_empty() { Ok(()) } else { Err(TargetPathError) };
     };
     let allowed = |byte: u8| byte.is_ascii_graphic() && !b"\"#<>?\\^`{|}".contains(&byte);
     if !path.bytes().all(allowed) {
-        return Err(PathError);
+        return Err(TargetPathError);
     }
     let mut segments = rest.split('/').peekable();
     while let Some(segment) = segments.next() {
         let is_last = segments.peek().is_none();
         if segment.is_empty() && !is_last {
-            return Err(PathError);
+            return Err(TargetPathError);
         }
         check_segment(segment.as_bytes())?;
     }
     Ok(())
 }
 
-fn check_segment(segment: &[u8]) -> Result<(), PathError> {
+fn check_segment(segment: &[u8]) -> Result<(), TargetPathError> {
     let mut bytes = segment.to_vec();
     for _ in 0..ESCAPED_MAX {
         // Some servers strip parameters behind a ';'.
@@ -118,34 +117,29 @@ fn check_segment(segment: &[u8]) -> Result<(), PathError> {
         if is_dots
             || bytes.iter().any(|byte| matches!(byte, b'/' | b'\\') || byte.is_ascii_control())
         {
-            return Err(PathError);
+            return Err(TargetPathError);
         }
         if !bytes.contains(&b'%') {
             return Ok(());
         }
         let Some(once) = unescaped(&bytes) else {
             // A lone '%' is no escape in what was sent; further inside it is only a sign.
-            return if bytes == segment { Err(PathError) } else { Ok(()) };
+            return if bytes == segment { Err(TargetPathError) } else { Ok(()) };
         };
         bytes = once;
     }
-    Err(PathError)
+    Err(TargetPathError)
 }
 
-/// None if a '%' is not followed by two digits.
+/// Decodes once. Returns `None` if a '%' is not followed by two digits.
 fn unescaped(bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let [first, behind @ ..] = rest {
-        if *first != b'%' {
-            plain.push(*first);
-            rest = behind;
-            continue;
-        }
-        let digits =
-            behind.first_chunk::<2>().filter(|two| two.iter().all(u8::is_ascii_hexdigit))?;
-        plain.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
-        rest = behind.get(2..).unwrap_or_default();
+    let mut pieces = bytes.split(|byte| *byte == b'%');
+    let mut plain = pieces.next()?.to_vec();
+    for piece in pieces {
+        let (digits, rest) = piece.split_first_chunk::<2>()?;
+        let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
+        plain.push(u8::try_from(high? * 16 + low?).ok()?);
+        plain.extend(rest);
     }
     Some(plain)
 }
@@ -203,7 +197,7 @@ mod tests {
             "/a b",
             "/%2525252525252e",
         ] {
-            assert_eq!(check_path(bad), Err(PathError), "{bad}");
+            assert_eq!(check_path(bad), Err(TargetPathError), "{bad}");
         }
     }
 

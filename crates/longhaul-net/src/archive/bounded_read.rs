@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use super::error::WHOLE;
-use super::{ArchiveError, Limits};
+use super::{ArchiveError, ArchiveLimits};
 
 /// Little-endian numbers and bytes from the front of a record.
 pub(super) struct ByteFields<'a>(pub(super) &'a [u8]);
@@ -54,7 +54,7 @@ impl Read for ExactLength<'_> {
 /// Decompressed stream with a limit on its compression ratio.
 pub(super) struct RatioLimited<'a, R> {
     pub(super) source: R,
-    pub(super) limits: &'a Limits,
+    pub(super) limits: &'a ArchiveLimits,
     pub(super) packed: u64,
     pub(super) unpacked: u64,
 }
@@ -66,6 +66,12 @@ impl<R: Read> Read for RatioLimited<'_, R> {
         self.limits.check_ratio(self.unpacked, self.packed, WHOLE).map_err(io::Error::other)?;
         Ok(count)
     }
+}
+
+pub(super) fn read_array<const N: usize>(source: &mut impl Read) -> Result<[u8; N], ArchiveError> {
+    let mut array = [0; N];
+    fill(source, &mut array, WHOLE)?;
+    Ok(array)
 }
 
 pub(super) fn fill(

@@ -15,7 +15,6 @@ pub(super) const WHOLE: &str = "the archive as a whole";
 pub enum ArchiveError {
     #[error("not a zip, tar, tar.gz or tar.zst archive")]
     UnknownFormat,
-    /// All files together are too large.
     #[error("{entry}: the archive has {value} bytes up to here; the limit is {limit} (bytes_max)")]
     TooManyBytes { limit: u64, value: u64, entry: String },
     #[error("{entry}: the file has {value} bytes; the limit is {limit} (file_bytes_max)")]
@@ -79,32 +78,14 @@ impl ArchiveError {
     /// Returns true if the same archive may succeed later: the machine failed, or the extraction was
     /// cancelled.
     pub fn is_retryable(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Read(_)
-            | Self::ExtractDir(_)
-            | Self::ExtractDirNotEmpty
-            | Self::Write { .. }
-            | Self::Cancelled => true,
-            Self::UnknownFormat
-            | Self::TooManyBytes { .. }
-            | Self::FileTooLong { .. }
-            | Self::TooManyEntries { .. }
-            | Self::RatioTooHigh { .. }
-            | Self::TooDeep { .. }
-            | Self::PathTooLong { .. }
-            | Self::BadPath { .. }
-            | Self::PathTaken { .. }
-            | Self::NotAFile { .. }
-            | Self::Encrypted { .. }
-            | Self::Unsupported { .. }
-            | Self::Overlap { .. }
-            | Self::Hidden { .. }
-            | Self::Contradiction { .. }
-            | Self::WrongSize { .. }
-            | Self::WrongChecksum { .. }
-            | Self::Truncated { .. }
-            | Self::Damaged { .. } => false,
-        }
+                | Self::ExtractDir(_)
+                | Self::ExtractDirNotEmpty
+                | Self::Write { .. }
+                | Self::Cancelled
+        )
     }
 
     /// Classifies a read error: of the operating system, of a decompressor, or an `ArchiveError` that
@@ -124,6 +105,22 @@ impl ArchiveError {
 
     pub(super) fn contradiction(entry: impl AsRef<[u8]>, what: &'static str) -> Self {
         Self::Contradiction { entry: quoted(entry), what }
+    }
+
+    pub(super) fn hidden(entry: impl AsRef<[u8]>, what: &'static str) -> Self {
+        Self::Hidden { entry: quoted(entry), what }
+    }
+
+    pub(super) fn not_a_file(entry: impl AsRef<[u8]>, what: &'static str) -> Self {
+        Self::NotAFile { entry: quoted(entry), what }
+    }
+
+    pub(super) fn unsupported(entry: impl AsRef<[u8]>, what: impl Into<String>) -> Self {
+        Self::Unsupported { entry: quoted(entry), what: what.into() }
+    }
+
+    pub(super) fn truncated() -> Self {
+        Self::Truncated { entry: WHOLE.to_owned() }
     }
 
     pub(super) fn damaged(entry: impl AsRef<[u8]>, why: &'static str) -> Self {

@@ -12,9 +12,8 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// Offset of the magic in a tar header.
 const USTAR_AT: usize = 257;
 
-/// Archive format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ArchiveFormat {
     Zip,
     Tar,
     TarGz,
@@ -22,7 +21,9 @@ pub enum Format {
 }
 
 /// Returns the format and length of an archive and rewinds it.
-pub(super) fn detect(archive: &mut (impl Read + Seek)) -> Result<(Format, u64), ArchiveError> {
+pub(super) fn detect(
+    archive: &mut (impl Read + Seek),
+) -> Result<(ArchiveFormat, u64), ArchiveError> {
     let bytes = archive.seek(SeekFrom::End(0)).map_err(ArchiveError::Read)?;
     archive.rewind().map_err(ArchiveError::Read)?;
     let mut head = Vec::new();
@@ -31,10 +32,10 @@ pub(super) fn detect(archive: &mut (impl Read + Seek)) -> Result<(Format, u64), 
     let tar = head.get(USTAR_AT..).is_some_and(|rest| rest.starts_with(b"ustar"));
     let format = match head.as_slice() {
         // An empty zip starts with its end record.
-        [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => Format::Zip,
-        [0x1f, 0x8b, ..] => Format::TarGz,
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Format::TarZst,
-        _ if tar => Format::Tar,
+        [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => ArchiveFormat::Zip,
+        [0x1f, 0x8b, ..] => ArchiveFormat::TarGz,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => ArchiveFormat::TarZst,
+        _ if tar => ArchiveFormat::Tar,
         _ => return Err(ArchiveError::UnknownFormat),
     };
     Ok((format, bytes))

@@ -12,7 +12,7 @@ pub(super) const RATIO_FREE_BYTES: u64 = 1 << 20;
 /// two spellings, at most 60 MB with the defaults. All other buffers have a fixed size; the largest is
 /// the 8 MiB window of zstd.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct ArchiveLimits {
     /// Bytes of all files and of a tar's extended headers. Defaults to 1 GiB.
     pub bytes_max: u64,
     /// Defaults to 256 MiB.
@@ -28,7 +28,7 @@ pub struct Limits {
     pub path_bytes_max: u64,
 }
 
-impl Default for Limits {
+impl Default for ArchiveLimits {
     fn default() -> Self {
         Self {
             bytes_max: 1 << 30,
@@ -41,7 +41,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl ArchiveLimits {
     pub(super) fn unpacked_max(&self, packed: u64) -> u64 {
         packed.saturating_mul(self.ratio_max).saturating_add(RATIO_FREE_BYTES)
     }

@@ -2,7 +2,7 @@
 
 use super::error::quoted;
 use super::name_folding::vanishes;
-use super::{ArchiveError, Limits};
+use super::{ArchiveError, ArchiveLimits};
 
 /// Limit of common file systems: a longer name would fail in the middle of an extraction.
 const NAME_BYTES_MAX: usize = 255;
@@ -16,8 +16,10 @@ pub(super) struct EntryPath<'a> {
     pub(super) slash: bool,
 }
 
-/// Checks the raw path of an entry.
-pub(super) fn check<'a>(raw: &'a [u8], limits: &Limits) -> Result<EntryPath<'a>, ArchiveError> {
+pub(super) fn check<'a>(
+    raw: &'a [u8],
+    limits: &ArchiveLimits,
+) -> Result<EntryPath<'a>, ArchiveError> {
     let value = raw.len() as u64;
     if value > limits.path_bytes_max {
         let limit = limits.path_bytes_max;
@@ -64,7 +66,7 @@ fn has_drive(text: &str) -> bool {
     chars.next().is_some_and(|first| first.is_ascii_alphabetic()) && chars.next() == Some(':')
 }
 
-fn check_names(path: &str, limits: &Limits, raw: &[u8]) -> Result<(), ArchiveError> {
+fn check_names(path: &str, limits: &ArchiveLimits, raw: &[u8]) -> Result<(), ArchiveError> {
     let depth = path.split('/').count() as u64 - 1;
     if depth > limits.depth_max {
         let limit = limits.depth_max;
@@ -89,7 +91,7 @@ mod tests {
     use super::*;
 
     fn why(raw: &[u8]) -> &'static str {
-        match check(raw, &Limits::default()) {
+        match check(raw, &ArchiveLimits::default()) {
             Err(ArchiveError::BadPath { why, .. }) => why,
             other => panic!("{other:?}"),
         }
@@ -142,7 +144,7 @@ mod tests {
             ("man/Foo::Bar.3", "man/Foo::Bar.3", false),
             ("grün/日本.txt", "grün/日本.txt", false),
         ] {
-            let checked = check(raw.as_bytes(), &Limits::default()).unwrap();
+            let checked = check(raw.as_bytes(), &ArchiveLimits::default()).unwrap();
             assert_eq!(checked, EntryPath { path, slash });
         }
     }

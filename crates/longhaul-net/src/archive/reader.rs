@@ -7,17 +7,17 @@ use flate2::Crc;
 use super::error::{WHOLE, quoted};
 use super::path::{self, EntryPath};
 use super::seen_paths::{EntryType, SeenPaths};
-use super::{ArchiveError, ArchiveSummary, Entry, Format, Limits};
+use super::{ArchiveEntry, ArchiveError, ArchiveFormat, ArchiveLimits, ArchiveSummary};
 
 /// Bytes per read, so that a cancellation takes effect soon.
 const READ_BYTES_MAX: usize = 64 << 10;
 
 /// Enforces the limits and passes entries to the consumer.
 pub(super) struct EntryReader<'a> {
-    pub(super) limits: &'a Limits,
+    pub(super) limits: &'a ArchiveLimits,
     pub(super) archive_bytes: u64,
     cancelled: &'a dyn Fn() -> bool,
-    each: &'a mut dyn FnMut(Entry<'_>) -> io::Result<()>,
+    each: &'a mut dyn FnMut(ArchiveEntry<'_>) -> io::Result<()>,
     seen_paths: SeenPaths,
     /// Declared bytes so far. Never less than the extracted ones, because no file may exceed its
     /// declared size.
@@ -25,7 +25,6 @@ pub(super) struct EntryReader<'a> {
     unpacked_bytes: u64,
 }
 
-/// Declared properties of a file.
 pub(super) struct FileHeader<'a> {
     pub(super) path: &'a str,
     pub(super) bytes: u64,
@@ -34,10 +33,10 @@ pub(super) struct FileHeader<'a> {
 
 impl<'a> EntryReader<'a> {
     pub(super) fn new(
-        limits: &'a Limits,
+        limits: &'a ArchiveLimits,
         archive_bytes: u64,
         cancelled: &'a dyn Fn() -> bool,
-        each: &'a mut dyn FnMut(Entry<'_>) -> io::Result<()>,
+        each: &'a mut dyn FnMut(ArchiveEntry<'_>) -> io::Result<()>,
     ) -> Self {
         let (seen_paths, admitted_bytes, unpacked_bytes) = (SeenPaths::default(), 0, 0);
         Self { limits, archive_bytes, cancelled, each, seen_paths, admitted_bytes, unpacked_bytes }
@@ -103,7 +102,7 @@ impl<'a> EntryReader<'a> {
         if path.is_empty() {
             return Ok(());
         }
-        let handled = (self.each)(Entry::Folder { path });
+        let handled = (self.each)(ArchiveEntry::Folder { path });
         handled.map_err(|source| ArchiveError::Write { entry: quoted(path), source })
     }
 
@@ -117,7 +116,7 @@ impl<'a> EntryReader<'a> {
         let (cancelled, seen) = (self.cancelled, Crc::new());
         let mut content =
             Content { source, path, declared: bytes, found: 0, crc: seen, cancelled, fault: None };
-        let handled = (self.each)(Entry::File { path, bytes, content: &mut content });
+        let handled = (self.each)(ArchiveEntry::File { path, bytes, content: &mut content });
         let handled = handled.and_then(|()| io::copy(&mut content, &mut io::sink()));
         // A fault of the archive comes first: the consumer may repeat it or swallow it.
         if let Some(fault) = content.fault {
@@ -131,7 +130,7 @@ impl<'a> EntryReader<'a> {
         Ok(())
     }
 
-    pub(super) fn summary(&self, format: Format) -> ArchiveSummary {
+    pub(super) fn summary(&self, format: ArchiveFormat) -> ArchiveSummary {
         let (files, folders) =
             (self.seen_paths.count(EntryType::File), self.seen_paths.count(EntryType::Folder));
         ArchiveSummary { format, files, folders, bytes: self.unpacked_bytes }

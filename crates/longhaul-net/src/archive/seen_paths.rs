@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::error::quoted;
 use super::name_folding::fold;
-use super::{ArchiveError, Limits};
+use super::{ArchiveError, ArchiveLimits};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryType {
@@ -37,7 +37,7 @@ impl SeenPaths {
         &mut self,
         path: &str,
         kind: EntryType,
-        limits: &Limits,
+        limits: &ArchiveLimits,
     ) -> Result<(), ArchiveError> {
         let taken = || ArchiveError::PathTaken { entry: quoted(path) };
         if path.is_empty() {
@@ -81,7 +81,7 @@ mod tests {
     fn insert(paths: &[(&str, EntryType)]) -> Result<SeenPaths, ArchiveError> {
         let mut seen_paths = SeenPaths::default();
         for (path, kind) in paths {
-            seen_paths.insert(path, *kind, &Limits::default())?;
+            seen_paths.insert(path, *kind, &ArchiveLimits::default())?;
         }
         Ok(seen_paths)
     }
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn unlisted_folders_count_as_entries() {
-        let limits = Limits { entries_max: 3, ..Limits::default() };
+        let limits = ArchiveLimits { entries_max: 3, ..ArchiveLimits::default() };
         let rejected = SeenPaths::default().insert("a/b/c/d", EntryType::File, &limits);
         assert!(matches!(rejected, Err(ArchiveError::TooManyEntries { limit: 3, value: 4, .. })));
     }

@@ -17,7 +17,7 @@ use super::path::EntryPath;
 use super::reader::{EntryReader, FileHeader};
 use super::seen_paths::EntryType;
 
-use extended::{EntryMeta, Extended};
+use extended::{EntryMeta, ExtendedHeaders};
 
 const BLOCK_BYTES: usize = 512;
 
@@ -30,7 +30,7 @@ pub(super) fn read_entries(
 ) -> Result<(), ArchiveError> {
     let (limits, packed) = (reader.limits, reader.archive_bytes);
     let stream = &mut BufReader::new(RatioLimited { source, limits, packed, unpacked: 0 });
-    let mut extended = Extended::default();
+    let mut extended = ExtendedHeaders::default();
     let mut block = [0; BLOCK_BYTES];
     let mut first = true;
     loop {
@@ -46,7 +46,7 @@ pub(super) fn read_entries(
         }
     }
     if extended.is_pending() {
-        return Err(ArchiveError::Truncated { entry: WHOLE.to_owned() });
+        return Err(ArchiveError::truncated());
     }
     check_tail(stream)
 }
@@ -94,7 +94,6 @@ fn entry(
 }
 
 fn kind(flag: u8, checked: &EntryPath<'_>) -> Result<EntryType, ArchiveError> {
-    let entry = || quoted(checked.path);
     let what = match flag {
         // Old formats mark folders by a trailing slash only.
         0 if checked.slash => return Ok(EntryType::Folder),
@@ -110,10 +109,10 @@ fn kind(flag: u8, checked: &EntryPath<'_>) -> Result<EntryType, ArchiveError> {
         b'S' => "a sparse file",
         _ => {
             let what = format!("the type {}", quoted([flag]));
-            return Err(ArchiveError::Unsupported { entry: entry(), what });
+            return Err(ArchiveError::unsupported(checked.path, what));
         }
     };
-    Err(ArchiveError::NotAFile { entry: entry(), what })
+    Err(ArchiveError::not_a_file(checked.path, what))
 }
 
 fn skip_padding(stream: &mut dyn Read, bytes: u64, entry: &str) -> Result<(), ArchiveError> {
@@ -125,7 +124,6 @@ fn skip_padding(stream: &mut dyn Read, bytes: u64, entry: &str) -> Result<(), Ar
 
 /// Rejects a second archive behind the end, which some programs would read.
 fn check_tail(stream: &mut dyn Read) -> Result<(), ArchiveError> {
-    let hidden = |what| ArchiveError::Hidden { entry: WHOLE.to_owned(), what };
     let mut buffer = [0; 8 * BLOCK_BYTES];
     let mut tail_bytes = 0;
     loop {
@@ -136,10 +134,10 @@ fn check_tail(stream: &mut dyn Read) -> Result<(), ArchiveError> {
             return Ok(());
         }
         if buffer.iter().take(count).any(|byte| *byte != 0) {
-            return Err(hidden("bytes behind the end"));
+            return Err(ArchiveError::hidden(WHOLE, "bytes behind the end"));
         }
         if tail_bytes > TAIL_BYTES_MAX {
-            return Err(hidden("more than a MiB of zeros behind the end"));
+            return Err(ArchiveError::hidden(WHOLE, "more than a MiB of zeros behind the end"));
         }
     }
 }

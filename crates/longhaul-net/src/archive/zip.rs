@@ -31,6 +31,8 @@ struct EntryLocation {
     record_at: u64,
     /// Earliest possible end.
     end_min: u64,
+    /// Offset of the next entry or of the directory, where this entry must end.
+    end: u64,
 }
 
 pub(super) fn read_entries(
@@ -40,12 +42,9 @@ pub(super) fn read_entries(
     let mut archive = BufReader::new(archive);
     let directory = Directory::find(&mut archive, reader.archive_bytes)?;
     reader.expect_entries(directory.entries)?;
-    let locations = list(&mut archive, &directory, reader)?;
-    let nexts =
-        locations.iter().skip(1).map(|location| location.offset).chain([directory.begins_at]);
-    for (location, next) in locations.iter().zip(nexts) {
+    for location in list(&mut archive, &directory, reader)? {
         reader.check_cancelled()?;
-        extract_entry(&mut archive, location, next, reader)?;
+        extract_entry(&mut archive, &location, reader)?;
     }
     Ok(())
 }
@@ -76,14 +75,26 @@ fn list(
             EntryType::Folder => {}
             EntryType::File => reader.admit_file(record.unpacked, Some(record.packed), path)?,
         }
-        locations.push(EntryLocation { offset: record.offset, record_at, end_min });
+        locations.push(EntryLocation { offset: record.offset, record_at, end_min, end: 0 });
         record_at += record.bytes;
     }
     if record_at != directory.ends_at {
         return Err(ArchiveError::contradiction(WHOLE, "the directory has a different length"));
     }
     locations.sort_by_key(|location| location.offset);
-    check_locations(archive, &locations, directory)?;
+    let mut next = directory.begins_at;
+    for location in locations.iter_mut().rev() {
+        location.end = next;
+        next = location.offset;
+    }
+    // The first entry is at byte 0. Gaps are found while extracting.
+    if next != 0 {
+        return Err(ArchiveError::hidden(WHOLE, "bytes in front of the first entry"));
+    }
+    if let Some(location) = locations.iter().find(|location| location.end_min > location.end) {
+        seek(archive, location.record_at)?;
+        return Err(overlap(&CentralHeader::read(archive)?.name));
+    }
     Ok(locations)
 }
 
@@ -92,12 +103,11 @@ fn admit<'r>(
     record: &'r CentralHeader,
     reader: &mut EntryReader<'_>,
 ) -> Result<(&'r str, EntryType), ArchiveError> {
-    let entry = || quoted(&record.name);
     if record.is_encrypted() || record.method == AES {
-        return Err(ArchiveError::Encrypted { entry: entry() });
+        return Err(ArchiveError::Encrypted { entry: quoted(&record.name) });
     }
     if record.is_patch() {
-        return Err(ArchiveError::Unsupported { entry: entry(), what: "a patch".to_owned() });
+        return Err(ArchiveError::unsupported(&record.name, "a patch"));
     }
     match record.method {
         STORED if record.packed != record.unpacked => {
@@ -106,7 +116,7 @@ fn admit<'r>(
         STORED | DEFLATED => reader.claim(&record.name, |checked| kind(record, checked)),
         method => {
             let what = format!("the compression method {method}");
-            Err(ArchiveError::Unsupported { entry: entry(), what })
+            Err(ArchiveError::unsupported(&record.name, what))
         }
     }
 }
@@ -125,7 +135,7 @@ fn kind(record: &CentralHeader, checked: &EntryPath<'_>) -> Result<EntryType, Ar
                 0o12 => "a symbolic link",
                 _ => "not a file",
             };
-            return Err(ArchiveError::NotAFile { entry: quoted(checked.path), what });
+            return Err(ArchiveError::not_a_file(checked.path, what));
         }
     };
     if by_mode != by_slash || (record.is_dos_folder && by_slash == EntryType::File) {
@@ -134,32 +144,9 @@ fn kind(record: &CentralHeader, checked: &EntryPath<'_>) -> Result<EntryType, Ar
     Ok(by_slash)
 }
 
-/// Checks that the first entry is at byte 0 and that no two overlap. Gaps are found while extracting.
-fn check_locations(
-    archive: &mut (impl Read + Seek),
-    locations: &[EntryLocation],
-    directory: &Directory,
-) -> Result<(), ArchiveError> {
-    if locations.first().map_or(directory.begins_at, |first| first.offset) != 0 {
-        let (entry, what) = (WHOLE.to_owned(), "bytes in front of the first entry");
-        return Err(ArchiveError::Hidden { entry, what });
-    }
-    let nexts =
-        locations.iter().skip(1).map(|location| location.offset).chain([directory.begins_at]);
-    for (location, next) in locations.iter().zip(nexts) {
-        if location.end_min > next {
-            seek(archive, location.record_at)?;
-            return Err(overlap(&CentralHeader::read(archive)?.name));
-        }
-    }
-    Ok(())
-}
-
-/// Extracts one entry, which must end at `next`.
 fn extract_entry<R: Read + Seek>(
     archive: &mut BufReader<R>,
     location: &EntryLocation,
-    next: u64,
     reader: &mut EntryReader<'_>,
 ) -> Result<(), ArchiveError> {
     seek(archive, location.record_at)?;
@@ -170,7 +157,7 @@ fn extract_entry<R: Read + Seek>(
     let checked = super::path::check(&record.name, reader.limits)?;
     let path = checked.path;
     let data_end = location.end_min.saturating_add(local.extra_bytes);
-    let descriptor_bytes = next.checked_sub(data_end).ok_or_else(|| overlap(path))?;
+    let descriptor_bytes = location.end.checked_sub(data_end).ok_or_else(|| overlap(path))?;
     if checked.slash {
         let skipped = archive.seek_relative(record.packed.try_into().unwrap_or_default());
         skipped.map_err(ArchiveError::Read)?;
@@ -194,8 +181,7 @@ fn content<R: Read>(
     let mut decoder = DeflateDecoder::new(archive.take(record.packed));
     reader.file(declared, &mut decoder)?;
     if decoder.into_inner().limit() > 0 {
-        let (entry, what) = (quoted(declared.path), "bytes behind its deflated content");
-        return Err(ArchiveError::Hidden { entry, what });
+        return Err(ArchiveError::hidden(declared.path, "bytes behind its deflated content"));
     }
     Ok(())
 }
@@ -210,10 +196,7 @@ fn check_descriptor(
     let expected = match (record.has_descriptor(), bytes) {
         (false, 0) => return Ok(()),
         (true, 12 | 16 | 20 | 24) => record.descriptor(bytes >= 20, matches!(bytes, 16 | 24)),
-        (true | false, _) => {
-            let (entry, what) = (quoted(&record.name), "bytes behind it");
-            return Err(ArchiveError::Hidden { entry, what });
-        }
+        (true | false, _) => return Err(ArchiveError::hidden(&record.name, "bytes behind it")),
     };
     let mut found = vec![0; expected.len()];
     fill(archive, &mut found, WHOLE)?;

@@ -1,7 +1,7 @@
 //! HTTP client that enforces the egress policy.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,10 +11,10 @@ use reqwest::{Body, Certificate, Response};
 use tokio::time::Instant;
 
 use super::error::SendError;
-use super::policy::{CheckedUrl, Policy, Reach, UrlDenied, UrlHost};
+use super::policy::{CheckedUrl, Policy, Reach, UrlDenied};
 use super::resolve::{PolicyResolver, Resolver, SystemResolver};
 use super::response::{EgressResponse, RetryAfter};
-use crate::http_client;
+use crate::http_client::{self, LazyClient};
 
 /// Default of [`EgressRequest::body_prefix_max`].
 pub const BODY_PREFIX_DEFAULT: usize = 1 << 10;
@@ -37,9 +37,8 @@ struct Inner {
     resolver: Arc<dyn Resolver>,
     /// Root certificates in place of the system's, for tests.
     roots: Option<Vec<Certificate>>,
-    /// Created on first use, because reading the system's certificates takes time and memory.
-    to_public: OnceLock<reqwest::Client>,
-    to_allowed: OnceLock<reqwest::Client>,
+    to_public: LazyClient,
+    to_allowed: LazyClient,
 }
 
 pub struct EgressRequest {
@@ -58,11 +57,7 @@ pub struct EgressRequest {
 impl Client {
     /// Creates a client with the system's resolver.
     pub fn new(policy: Policy) -> Self {
-        Self::with_resolver(policy, Arc::new(SystemResolver::default()))
-    }
-
-    pub fn with_resolver(policy: Policy, resolver: Arc<dyn Resolver>) -> Self {
-        Self::build(policy, resolver, None)
+        Self::build(policy, Arc::new(SystemResolver::default()), None)
     }
 
     pub(super) fn build(
@@ -70,19 +65,15 @@ impl Client {
         resolver: Arc<dyn Resolver>,
         roots: Option<Vec<Certificate>>,
     ) -> Self {
-        let (to_public, to_allowed) = (OnceLock::new(), OnceLock::new());
+        let (to_public, to_allowed) = (LazyClient::default(), LazyClient::default());
         Self(Arc::new(Inner { policy, resolver, roots, to_public, to_allowed }))
-    }
-
-    pub fn policy(&self) -> &Policy {
-        &self.0.policy
     }
 
     /// Checks a URL at submission, including the addresses of its name. Accepts a name that does not
     /// resolve now, because it is checked again for every connection.
     pub async fn check_submission(&self, url: &str) -> Result<CheckedUrl, UrlDenied> {
         let url = self.0.policy.check_url(url)?;
-        if let UrlHost::Name(name) = url.host() {
+        if let Some(name) = url.name() {
             let lookup = tokio::time::timeout(SUBMISSION_LOOKUP, self.0.resolver.resolve(name));
             let found = lookup.await.ok().and_then(Result::ok).unwrap_or_default();
             if let Some(deny_reason) = self.0.policy.deny_reason_of_any(&found, url.reach()) {
@@ -95,23 +86,29 @@ impl Client {
     /// Sends a request within its timeout. A response whose headers arrive in time counts, with as much
     /// of its body as arrived.
     pub async fn send(&self, request: EgressRequest) -> Result<EgressResponse, SendError> {
-        let EgressRequest { url, method, mut headers, body, timeout, body_prefix_max } = request;
-        let url = self.0.policy.check_url(&url)?;
-        let http = self.0.http(url.reach())?;
-        remove_connection_headers(&mut headers);
+        let EgressRequest { url, method, headers, body, timeout, body_prefix_max } = request;
         let started = Instant::now();
         let mut deadline = std::pin::pin!(tokio::time::sleep(timeout));
-        let sent = http.request(method, url.url().clone()).headers(headers).body(body).send();
         let mut response = tokio::select! {
             biased;
-            sent = sent => sent.map_err(|error| SendError::classify(&error, Some(&url)))?,
+            sent = self.open(&url, method, headers, body.into()) => sent?,
             () = &mut deadline => return Err(SendError::TimedOut),
         };
         let latency = started.elapsed();
-        let mut prefix = BodyPrefix { bytes: Vec::new(), max: body_prefix_max.min(BODY_BYTES_MAX) };
+        let (mut body_prefix, mut bytes_read) = (Vec::new(), 0);
+        // Ignores a failing connection, because the status has arrived.
+        let read = async {
+            while bytes_read <= BODY_BYTES_MAX
+                && let Ok(Some(chunk)) = response.chunk().await
+            {
+                let room = body_prefix_max.min(BODY_BYTES_MAX).saturating_sub(body_prefix.len());
+                body_prefix.extend(chunk.iter().take(room));
+                bytes_read += chunk.len();
+            }
+        };
         tokio::select! {
             biased;
-            () = prefix.read(&mut response) => {}
+            () = read => {}
             () = &mut deadline => {}
         }
         let headers = std::mem::take(response.headers_mut());
@@ -119,7 +116,7 @@ impl Client {
             status: response.status(),
             retry_after: RetryAfter::from_headers(&headers),
             headers,
-            body_prefix: prefix.bytes.into(),
+            body_prefix: body_prefix.into(),
             latency,
         })
     }
@@ -160,15 +157,11 @@ impl fmt::Debug for EgressRequest {
 
 impl Inner {
     fn http(&self, reach: Reach) -> Result<&reqwest::Client, SendError> {
-        let cell = match reach {
+        let client = match reach {
             Reach::Public => &self.to_public,
             Reach::Allowed => &self.to_allowed,
         };
-        if let Some(client) = cell.get() {
-            return Ok(client);
-        }
-        let client = http_client::build(|| self.builder(reach), self.roots.as_deref())?;
-        Ok(cell.get_or_init(|| client))
+        client.get(|| self.builder(reach), self.roots.as_deref())
     }
 
     fn builder(&self, reach: Reach) -> reqwest::ClientBuilder {
@@ -178,27 +171,6 @@ impl Inner {
             .dns_resolver(PolicyResolver { policy, resolver, reach })
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(IDLE_PER_HOST_MAX)
-    }
-}
-
-/// Start of a body, kept when reading is abandoned.
-struct BodyPrefix {
-    bytes: Vec<u8>,
-    max: usize,
-}
-
-impl BodyPrefix {
-    /// Reads up to the limit. Ignores a failing connection, because the status has arrived.
-    async fn read(&mut self, response: &mut Response) {
-        let mut read = 0;
-        while let Ok(Some(chunk)) = response.chunk().await {
-            let room = self.max.saturating_sub(self.bytes.len());
-            self.bytes.extend(chunk.iter().take(room));
-            read += chunk.len();
-            if read > BODY_BYTES_MAX {
-                return;
-            }
-        }
     }
 }
 

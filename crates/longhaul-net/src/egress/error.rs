@@ -42,7 +42,6 @@ impl SendError {
         }
     }
 
-    /// Classifies an error of the HTTP client.
     pub fn classify(error: &reqwest::Error, url: Option<&CheckedUrl>) -> Self {
         let causes = || causes(error);
         if let Some(cause) = causes().find_map(|cause| cause.downcast_ref::<ResolveError>()) {

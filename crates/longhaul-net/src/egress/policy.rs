@@ -9,7 +9,6 @@ use url::{Host, Url};
 
 use super::ranges;
 
-/// Length of a URL in bytes.
 pub const URL_BYTES_MAX: usize = 2_048;
 
 /// First port that any service may use. Those below belong to mail servers, shells and the like, some of
@@ -26,15 +25,7 @@ pub struct Policy {
 #[derive(Clone, PartialEq, Eq)]
 pub struct CheckedUrl {
     url: Url,
-    host: UrlHost,
     port: u16,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum UrlHost {
-    /// Passed the policy.
-    Address(IpAddr),
-    Name(String),
 }
 
 /// Reason why the policy denies a URL. For a name it reveals only the address range, so that callers
@@ -79,7 +70,6 @@ pub(super) enum Reach {
     Allowed,
 }
 
-/// Reason why the policy denies an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DenyReason {
     /// Not public: the name of its range.
@@ -119,32 +109,21 @@ impl Policy {
         if url.as_str().len() > URL_BYTES_MAX {
             return Err(UrlDenied::TooLong);
         }
-        let no_host = || UrlDenied::Malformed("it has no host".to_owned());
-        let port = url.port_or_known_default().ok_or_else(no_host)?;
-        // The parser turned all spellings of IPv4, from 0x7f.1 to 2130706433, into addresses.
-        let host = match url.host().ok_or_else(no_host)? {
-            Host::Ipv4(address) => UrlHost::Address(address.into()),
-            Host::Ipv6(address) => UrlHost::Address(address.into()),
-            Host::Domain(name) => UrlHost::Name(name.to_owned()),
+        let Some(port) = url.port_or_known_default().filter(|_| url.has_host()) else {
+            return Err(UrlDenied::Malformed("it has no host".to_owned()));
         };
-        let checked = CheckedUrl { url, host, port };
-        self.check_host(&checked)?;
-        Ok(checked)
-    }
-
-    fn check_host(&self, url: &CheckedUrl) -> Result<(), UrlDenied> {
+        let url = CheckedUrl { url, port };
         let reach = url.reach();
-        let deny_reason = match &url.host {
-            UrlHost::Address(address) => self.deny_reason(*address, reach),
+        let deny_reason = match url.address() {
+            Some(address) => self.deny_reason(address, reach),
             // Without allowed networks, no address of the name can be permitted on this port.
-            UrlHost::Name(_) if reach == Reach::Allowed && self.allow.is_empty() => {
-                Some(DenyReason::Port)
-            }
-            UrlHost::Name(_) => None,
+            None if reach == Reach::Allowed && self.allow.is_empty() => Some(DenyReason::Port),
+            None => None,
         };
         // No server can listen on port 0.
-        let deny_reason = deny_reason.or_else(|| (url.port == 0).then_some(DenyReason::Port));
-        deny_reason.map_or(Ok(()), |deny_reason| Err(url.denied(deny_reason)))
+        let deny_reason = deny_reason.or_else(|| (port == 0).then_some(DenyReason::Port));
+        deny_reason.map_or(Ok(()), |deny_reason| Err(url.denied(deny_reason)))?;
+        Ok(url)
     }
 
     /// Returns the first reason against the addresses of a name. One denied address denies the name,
@@ -193,8 +172,19 @@ impl CheckedUrl {
         &self.url
     }
 
-    pub(super) fn host(&self) -> &UrlHost {
-        &self.host
+    /// Returns the address, unless the host is a name. The parser turned all spellings of IPv4, from
+    /// 0x7f.1 to 2130706433, into addresses.
+    fn address(&self) -> Option<IpAddr> {
+        match self.url.host()? {
+            Host::Ipv4(address) => Some(address.into()),
+            Host::Ipv6(address) => Some(address.into()),
+            Host::Domain(_) => None,
+        }
+    }
+
+    /// Returns the host if it is a name.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.url.domain()
     }
 
     pub(super) fn reach(&self) -> Reach {
@@ -205,13 +195,13 @@ impl CheckedUrl {
     }
 
     pub(super) fn denied(&self, deny_reason: DenyReason) -> UrlDenied {
-        match (deny_reason, &self.host) {
+        match (deny_reason, self.address()) {
             (DenyReason::Port, _) => UrlDenied::Port(self.port),
-            (DenyReason::Range(range), UrlHost::Address(address)) => {
+            (DenyReason::Range(range), Some(address)) => {
                 UrlDenied::Address { address: address.to_canonical(), range }
             }
-            (DenyReason::Range(range), UrlHost::Name(name)) => {
-                UrlDenied::Name { name: name.clone(), range }
+            (DenyReason::Range(range), None) => {
+                UrlDenied::Name { name: self.name().unwrap_or_default().to_owned(), range }
             }
         }
     }

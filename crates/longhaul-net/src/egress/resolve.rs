@@ -1,6 +1,5 @@
 //! DNS resolution within the egress policy.
 
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::pin::Pin;
@@ -16,17 +15,16 @@ use super::policy::{DenyReason, Policy, Reach};
 const LOOKUPS_MAX: usize = 64;
 
 /// Future of [`Resolver::resolve`].
-pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
+pub(super) type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
 
-/// DNS resolver.
-pub trait Resolver: Send + Sync {
+pub(super) trait Resolver: Send + Sync {
     /// Returns all addresses of a name, in the order to try them.
     fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;
 }
 
 /// Resolver of the operating system, including `/etc/hosts`.
 #[derive(Debug)]
-pub struct SystemResolver {
+pub(super) struct SystemResolver {
     permits: Arc<Semaphore>,
 }
 
@@ -53,22 +51,13 @@ impl Resolver for SystemResolver {
 }
 
 /// Reason why a name is not dialled.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum ResolveError {
+    #[error("the address is not allowed")]
     Denied(DenyReason),
+    #[error("{0}")]
     Unresolved(io::Error),
 }
-
-impl fmt::Display for ResolveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Denied(_) => f.write_str("the address is not allowed"),
-            Self::Unresolved(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ResolveError {}
 
 /// Resolver of the HTTP client: returns only permitted addresses, and exactly these are dialled. There is no
 /// second lookup that could return others.

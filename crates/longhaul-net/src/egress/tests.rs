@@ -17,7 +17,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use super::{BODY_PREFIX_DEFAULT, Client, EgressRequest, Policy, Resolver, Resolving};
+use super::resolve::{Resolver, Resolving};
+use super::{BODY_PREFIX_DEFAULT, Client, EgressRequest, Policy};
 
 /// Allowed by [`policy`].
 const GOOD: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -169,7 +170,7 @@ fn post(url: impl Into<String>) -> EgressRequest {
 }
 
 fn client(resolver: Arc<FixedResolver>) -> Client {
-    Client::with_resolver(policy(), resolver)
+    Client::build(policy(), resolver, None)
 }
 
 /// Client whose resolver knows no name.

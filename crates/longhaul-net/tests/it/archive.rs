@@ -18,7 +18,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use longhaul_net::archive::{ArchiveError, ArchiveSummary, Limits, extract};
+use longhaul_net::archive::{ArchiveError, ArchiveLimits, ArchiveSummary, extract};
 use tempfile::TempDir;
 
 /// Paths below a folder, with the content of files.
@@ -41,7 +41,7 @@ impl Bench {
         self.work.path().join(name)
     }
 
-    fn extract(&self, limits: &Limits) -> Result<ArchiveSummary, ArchiveError> {
+    fn extract(&self, limits: &ArchiveLimits) -> Result<ArchiveSummary, ArchiveError> {
         let summary = extract(&self.path("archive"), &self.path("into"), limits, &|| false);
         // Whatever it was, it stayed in its folder, and left nothing there if it was rejected.
         let beside: Vec<_> = tree(self.work.path()).into_keys().collect();
@@ -57,16 +57,16 @@ impl Bench {
 /// Extracts an archive.
 fn unpacked(archive: &[u8]) -> FileTree {
     let bench = Bench::new(archive);
-    bench.extract(&Limits::default()).unwrap();
+    bench.extract(&ArchiveLimits::default()).unwrap();
     tree(&bench.path("into"))
 }
 
 /// Returns the error of an invalid archive.
 fn rejected(archive: &[u8]) -> ArchiveError {
-    rejected_by(archive, &Limits::default())
+    rejected_by(archive, &ArchiveLimits::default())
 }
 
-fn rejected_by(archive: &[u8], limits: &Limits) -> ArchiveError {
+fn rejected_by(archive: &[u8], limits: &ArchiveLimits) -> ArchiveError {
     let error = Bench::new(archive).extract(limits).unwrap_err();
     assert!(!error.is_retryable(), "{error}");
     error

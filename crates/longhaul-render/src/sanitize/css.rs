@@ -10,28 +10,11 @@ use super::Canvas;
 use super::allowed::base64;
 
 /// Functions that a value may call, besides `url` with a reference to the same document.
+#[rustfmt::skip]
 const FUNCTIONS: [&str; 21] = [
-    "blur",
-    "brightness",
-    "calc",
-    "cubic-bezier",
-    "drop-shadow",
-    "grayscale",
-    "hsl",
-    "hsla",
-    "matrix",
-    "max",
-    "min",
-    "opacity",
-    "rgb",
-    "rgba",
-    "rotate",
-    "saturate",
-    "scale",
-    "skewx",
-    "skewy",
-    "steps",
-    "translate",
+    "blur", "brightness", "calc", "cubic-bezier", "drop-shadow", "grayscale", "hsl", "hsla",
+    "matrix", "max", "min", "opacity", "rgb", "rgba", "rotate", "saturate", "scale", "skewx",
+    "skewy", "steps", "translate",
 ];
 /// At-rules that contain rules. They may not be nested.
 const GROUPS: [&str; 2] = ["@keyframes", "@media"];
@@ -56,18 +39,18 @@ pub(super) fn declarations(text: &str, of_root: bool, canvas: &Canvas) -> String
         let Some((name, value)) = declaration.split_once(':') else { continue };
         let (name, value) = (name.trim(), value.trim());
         let is_canvas = of_root && (name.starts_with("background") || name == "max-width");
+        // Browsers ignore it, and resvg does not.
+        let is_invalid = name == "stroke-width" && value.starts_with('-');
         let value = &*adjusted(name, value, canvas);
         if is_property(name)
             && !is_canvas
-            && !is_invalid(name, value)
+            && !is_invalid
             && !value.contains(['{', '}', '@'])
             && !value.is_empty()
             && is_balanced(value)
             && is_harmless(value)
         {
-            for part in [name, ":", value, ";"] {
-                kept.push_str(part);
-            }
+            kept.extend([name, ":", value, ";"]);
         }
     }
     kept
@@ -157,16 +140,10 @@ fn with_degrees(value: &str) -> String {
     written
 }
 
-/// Returns true for values that browsers ignore and resvg does not.
-fn is_invalid(name: &str, value: &str) -> bool {
-    name == "stroke-width" && value.starts_with('-')
-}
-
 fn rules(text: &str, outermost: bool, canvas: &Canvas, kept: &mut String) {
     let mut rest = text;
     while let Some(rule) = next_rule(&mut rest) {
-        let Rule { head, block } = rule;
-        let Some(block) = block else { continue };
+        let Rule { head, block: Some(block) } = rule else { continue };
         if !is_balanced(head) || head.contains(['\\', '<']) {
             continue;
         }
@@ -192,9 +169,7 @@ fn is_harmless_head(head: &str) -> bool {
 
 fn write(head: &str, block: &str, kept: &mut String) {
     if !head.is_empty() && !block.is_empty() {
-        for part in [head, "{", block, "}"] {
-            kept.push_str(part);
-        }
+        kept.extend([head, "{", block, "}"]);
     }
 }
 

@@ -14,32 +14,28 @@ const EXPANDED_MAX: usize = 200_000;
 
 /// Referenced elements and the remaining expansion budget.
 pub(super) struct UseElements<'a> {
-    referenced: HashMap<&'a str, Referenced>,
+    referenced: HashMap<&'a str, UseTarget>,
     budget: usize,
 }
 
 /// All elements with one id, because viewers differ in which one they draw.
 #[derive(Default)]
-struct Referenced {
+struct UseTarget {
     elements: usize,
     has_use: bool,
 }
 
 impl<'a> UseElements<'a> {
     pub(super) fn collect(document: &'a Document<'_>) -> Self {
-        let mut referenced: HashMap<&str, Referenced> = HashMap::new();
+        let mut referenced: HashMap<&str, UseTarget> = HashMap::new();
         let targets = document.descendants().filter(is_use).filter_map(target);
-        referenced.extend(targets.map(|id| (id, Referenced::default())));
-        let mut named = Vec::new();
+        referenced.extend(targets.map(|id| (id, UseTarget::default())));
         if !referenced.is_empty() {
-            named.extend(document.descendants().filter(Node::is_element));
-        }
-        for node in named {
-            let id = node.attribute("id");
-            if let Some(found) = id.and_then(|id| referenced.get_mut(id)) {
+            for node in document.descendants().filter(Node::is_element) {
+                let id = node.attribute("id");
+                let Some(found) = id.and_then(|id| referenced.get_mut(id)) else { continue };
                 // Bounded, because nested elements with ids are counted repeatedly.
-                let elements = node.descendants().take(EXPANDED_MAX).filter(Node::is_element);
-                for element in elements {
+                for element in node.descendants().take(EXPANDED_MAX).filter(Node::is_element) {
                     found.elements += 1;
                     found.has_use |= is_use(&element);
                 }

@@ -3,7 +3,7 @@
 use super::{request, svg, text_of};
 use crate::sanitize::inspect::inspect;
 use crate::sanitize::{Canvas, sanitize};
-use crate::{ErrorCode, Format, Limits, render};
+use crate::{ErrorCode, Format, RenderLimits, render};
 
 #[test]
 fn hostile_mermaid_is_inert_or_rejected() {
@@ -49,10 +49,10 @@ fn hostile_d2_is_inert_or_rejected() {
 
 #[test]
 fn source_or_image_over_the_limit_is_rejected() {
-    let limits = Limits { source_bytes_max: 10, ..Limits::default() };
+    let limits = RenderLimits { source_bytes_max: 10, ..RenderLimits::default() };
     let error = render(&request(Format::Mermaid, super::FLOW), &limits).unwrap_err();
     assert_eq!(error.code, ErrorCode::TooLarge);
-    let limits = Limits { output_bytes_max: 10, ..Limits::default() };
+    let limits = RenderLimits { output_bytes_max: 10, ..RenderLimits::default() };
     let error = render(&request(Format::Mermaid, super::FLOW), &limits).unwrap_err();
     assert_eq!(error.code, ErrorCode::TooLarge);
 }

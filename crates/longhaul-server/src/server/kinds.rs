@@ -86,8 +86,8 @@ pub(super) fn render_api(config: &Config, keyring: &Arc<Keyring>) -> Option<Rend
 }
 
 #[cfg(feature = "render")]
-fn render_limits(render: &config::RenderConfig) -> longhaul_render::Limits {
-    longhaul_render::Limits {
+fn render_limits(render: &config::RenderConfig) -> longhaul_render::RenderLimits {
+    longhaul_render::RenderLimits {
         source_bytes_max: render.source_bytes_max,
         output_bytes_max: render.output_bytes_max,
         pixels_max: render.pixels_max,

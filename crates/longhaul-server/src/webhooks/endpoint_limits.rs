@@ -118,7 +118,7 @@ pub(super) enum Acquire {
 pub(super) struct EndpointPermit {
     limits: EndpointLimiter,
     endpoint_name: Name,
-    breaker: circuit_breaker::Permit,
+    breaker: circuit_breaker::BreakerPermit,
 }
 
 impl EndpointLimiter {

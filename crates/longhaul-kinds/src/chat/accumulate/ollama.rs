@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{StreamDiverged, items, suffix, text};
+use super::{Accumulate, StreamDiverged, suffix};
+use crate::chat::json_fields::{items, map, text};
 
 /// Fields whose text fragments are concatenated.
 const TEXTS: [&str; 3] = ["content", "response", "thinking"];
@@ -17,8 +18,27 @@ pub(super) struct Ollama {
     message: Map<String, Value>,
 }
 
-pub(super) fn is_end(line: &Value) -> bool {
-    line.get("done") == Some(&Value::Bool(true))
+/// Returns a line that is not the last one. In `plain` lines the text is in the line itself.
+pub(in crate::chat) fn line(
+    plain: bool,
+    model: Value,
+    created_at: Value,
+    mut message: Map<String, Value>,
+) -> Map<String, Value> {
+    let mut line = map([("model", model), ("created_at", created_at), ("done", false.into())]);
+    if plain {
+        message.entry("response").or_insert_with(|| "".into());
+        line.append(&mut message);
+    } else {
+        line.insert("message".to_owned(), with_role(message));
+    }
+    line
+}
+
+fn with_role(mut message: Map<String, Value>) -> Value {
+    message.entry("role").or_insert_with(|| "assistant".into());
+    message.entry("content").or_insert_with(|| "".into());
+    message.into()
 }
 
 fn join(whole: &mut Map<String, Value>, next: &Map<String, Value>) {
@@ -42,7 +62,27 @@ impl Ollama {
         Self { plain, outer: Map::new(), message: Map::new() }
     }
 
-    pub(super) fn add(&mut self, line: &Value) {
+    /// Returns the object with the text: the message or the line.
+    fn text_object(&self) -> &Map<String, Value> {
+        if self.plain { &self.outer } else { &self.message }
+    }
+
+    /// Returns the final line: all fields without the text.
+    fn last(&self, whole: Self) -> Value {
+        let mut last = whole.outer;
+        last.insert("done".to_owned(), true.into());
+        if self.plain {
+            last.remove("thinking");
+            last.insert("response".to_owned(), "".into());
+        } else {
+            last.insert("message".to_owned(), json!({"role": "assistant", "content": ""}));
+        }
+        last.into()
+    }
+}
+
+impl Accumulate for Ollama {
+    fn add(&mut self, line: &Value) {
         let Some(line) = line.as_object() else { return };
         let mut line = line.clone();
         if let Some(Value::Object(message)) = line.remove("message") {
@@ -51,32 +91,28 @@ impl Ollama {
         join(&mut self.outer, &line);
     }
 
-    pub(super) fn is_complete(&self) -> bool {
+    fn is_end(&self, line: &Value) -> bool {
+        line.get("done") == Some(&Value::Bool(true))
+    }
+
+    fn is_complete(&self) -> bool {
         self.outer.get("done") == Some(&Value::Bool(true))
     }
 
-    pub(super) fn body(&self) -> Value {
+    fn body(&self) -> Value {
         let mut body = self.outer.clone();
         if !self.plain {
-            let mut message = self.message.clone();
-            message.entry("role").or_insert_with(|| "assistant".into());
-            message.entry("content").or_insert_with(|| "".into());
-            body.insert("message".to_owned(), message.into());
+            body.insert("message".to_owned(), with_role(self.message.clone()));
         }
         body.into()
     }
 
-    pub(super) fn tokens(&self) -> (Option<u64>, Option<u64>) {
+    fn tokens(&self) -> (Option<u64>, Option<u64>) {
         let count = |name: &str| self.outer.get(name).and_then(Value::as_u64);
         (count("prompt_eval_count"), count("eval_count"))
     }
 
-    /// Returns the object with the text: the message or the line.
-    fn text_object(&self) -> &Map<String, Value> {
-        if self.plain { &self.outer } else { &self.message }
-    }
-
-    pub(super) fn remaining(&self, body: &Value) -> Result<Vec<Value>, StreamDiverged> {
+    fn remaining(&self, body: &Value, _usage: bool) -> Result<Vec<Value>, StreamDiverged> {
         if self.is_complete() {
             return Ok(Vec::new());
         }
@@ -96,36 +132,9 @@ impl Ollama {
         if !calls.is_empty() {
             left.insert("tool_calls".to_owned(), calls.into());
         }
-        let more = (!left.is_empty()).then(|| self.line(&whole, left));
+        let head = |name: &str| whole.outer.get(name).cloned().unwrap_or_default();
+        let more = (!left.is_empty())
+            .then(|| line(self.plain, head("model"), head("created_at"), left).into());
         Ok(more.into_iter().chain([self.last(whole)]).collect())
-    }
-
-    fn line(&self, whole: &Self, mut message: Map<String, Value>) -> Value {
-        let outer = |name: &str| whole.outer.get(name).cloned().unwrap_or_default();
-        let mut line =
-            json!({"model": outer("model"), "created_at": outer("created_at"), "done": false});
-        let Some(fields) = line.as_object_mut() else { return line };
-        if self.plain {
-            message.entry("response").or_insert_with(|| "".into());
-            fields.append(&mut message);
-        } else {
-            message.entry("role").or_insert_with(|| "assistant".into());
-            message.entry("content").or_insert_with(|| "".into());
-            fields.insert("message".to_owned(), message.into());
-        }
-        line
-    }
-
-    /// Returns the final line: all fields without the text.
-    fn last(&self, whole: Self) -> Value {
-        let mut last = whole.outer;
-        last.insert("done".to_owned(), true.into());
-        if self.plain {
-            last.remove("thinking");
-            last.insert("response".to_owned(), "".into());
-        } else {
-            last.insert("message".to_owned(), json!({"role": "assistant", "content": ""}));
-        }
-        last.into()
     }
 }

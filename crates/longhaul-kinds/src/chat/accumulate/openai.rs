@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{StreamDiverged, items, suffix, text};
+use super::{Accumulate, StreamDiverged, suffix};
+use crate::chat::json_fields::{field, items, text};
 
 const INDEX: &str = "index";
 
@@ -22,12 +23,6 @@ struct Choice {
     calls: BTreeMap<u64, Map<String, Value>>,
     logprobs: Option<Map<String, Value>>,
     finish: Option<Value>,
-}
-
-pub(super) fn is_end(chunk: &Value) -> bool {
-    let choices = chunk.get("choices").and_then(Value::as_array);
-    let ends = |choice: &Value| choice.get("finish_reason").is_some_and(|why| !why.is_null());
-    choices.is_none_or(|choices| choices.is_empty() || choices.iter().any(ends))
 }
 
 impl Choice {
@@ -96,23 +91,13 @@ impl Choice {
     fn suffix(&self, sent: &Self) -> Result<Map<String, Value>, StreamDiverged> {
         let mut delta = Map::new();
         for (name, value) in &self.message {
-            match value {
-                Value::String(whole) if name != "role" => {
-                    let remaining = suffix(whole, text(&sent.message, name))?;
-                    if !remaining.is_empty() {
-                        delta.insert(name.clone(), remaining.into());
-                    }
+            if let (Value::String(whole), true) = (value, name != "role") {
+                let remaining = suffix(whole, text(&sent.message, name))?;
+                if !remaining.is_empty() {
+                    delta.insert(name.clone(), remaining.into());
                 }
-                Value::Null
-                | Value::Bool(_)
-                | Value::Number(_)
-                | Value::String(_)
-                | Value::Array(_)
-                | Value::Object(_) => {
-                    if !sent.message.contains_key(name) && !value.is_null() {
-                        delta.insert(name.clone(), value.clone());
-                    }
-                }
+            } else if !sent.message.contains_key(name) && !value.is_null() {
+                delta.insert(name.clone(), value.clone());
             }
         }
         // Sent fields must still exist.
@@ -140,10 +125,9 @@ impl Choice {
                 left.push(call.into());
                 continue;
             };
-            let function =
-                |call: &Map<String, Value>| call.get("function").cloned().unwrap_or_default();
-            let (whole, known) = (function(call), function(known));
-            let (Some(whole), Some(known)) = (whole.as_object(), known.as_object()) else {
+            let (Some(Value::Object(whole)), Some(Value::Object(known))) =
+                (call.get("function"), known.get("function"))
+            else {
                 continue;
             };
             if !text(known, "name").is_empty() && text(known, "name") != text(whole, "name") {
@@ -171,8 +155,8 @@ fn join_function(old: &mut Map<String, Value>, new: &Map<String, Value>) {
     }
 }
 
-impl OpenAi {
-    pub(super) fn add(&mut self, chunk: &Value) {
+impl Accumulate for OpenAi {
+    fn add(&mut self, chunk: &Value) {
         let Some(chunk) = chunk.as_object() else { return };
         for (name, value) in chunk.iter().filter(|(_, value)| !value.is_null()) {
             match name.as_str() {
@@ -186,7 +170,7 @@ impl OpenAi {
         for (position, choice) in (0..).zip(items(chunk, "choices")) {
             let index = choice.get(INDEX).and_then(Value::as_u64).unwrap_or(position);
             let known = self.choices.entry(index).or_default();
-            // A whole response has messages in position of deltas.
+            // A whole response has messages in place of deltas.
             let delta = choice.get("delta").or_else(|| choice.get("message"));
             if let Some(delta) = delta.and_then(Value::as_object) {
                 known.add(delta);
@@ -194,17 +178,23 @@ impl OpenAi {
             if let Some(logprobs) = choice.get("logprobs").and_then(Value::as_object) {
                 known.add_logprobs(logprobs);
             }
-            if let Some(finish) = choice.get("finish_reason").filter(|why| !why.is_null()) {
+            if let Some(finish) = field(choice, "finish_reason") {
                 known.finish = Some(finish.clone());
             }
         }
     }
 
-    pub(super) fn is_complete(&self) -> bool {
+    fn is_end(&self, chunk: &Value) -> bool {
+        let choices = items(chunk, "choices");
+        let ends = |choice: &Value| field(choice, "finish_reason").is_some();
+        choices.is_empty() || choices.iter().any(ends)
+    }
+
+    fn is_complete(&self) -> bool {
         !self.choices.is_empty() && self.choices.values().all(|choice| choice.finish.is_some())
     }
 
-    pub(super) fn body(&self) -> Value {
+    fn body(&self) -> Value {
         let choice = |(index, choice): (&u64, &Choice)| {
             json!({
                 "index": index,
@@ -222,16 +212,12 @@ impl OpenAi {
         body.into()
     }
 
-    pub(super) fn tokens(&self) -> (Option<u64>, Option<u64>) {
+    fn tokens(&self) -> (Option<u64>, Option<u64>) {
         let count = |name: &str| self.usage.as_ref()?.get(name)?.as_u64();
         (count("prompt_tokens"), count("completion_tokens"))
     }
 
-    pub(super) fn remaining(
-        &self,
-        body: &Value,
-        usage: bool,
-    ) -> Result<Vec<Value>, StreamDiverged> {
+    fn remaining(&self, body: &Value, usage: bool) -> Result<Vec<Value>, StreamDiverged> {
         let mut whole = Self::default();
         whole.add(body);
         if !self.choices.keys().all(|index| whole.choices.contains_key(index)) {
@@ -255,18 +241,18 @@ impl OpenAi {
         }
         if let Some(used) = whole.usage.clone().filter(|_| usage) {
             let mut chunk = whole.chunk(json!([]));
-            if let Some(fields) = chunk.as_object_mut() {
-                fields.insert("usage".to_owned(), used);
-            }
+            chunk.insert("usage".to_owned(), used);
             chunks.push(chunk);
         }
-        Ok(chunks)
+        Ok(chunks.into_iter().map(Value::Object).collect())
     }
+}
 
-    fn chunk(&self, choices: Value) -> Value {
+impl OpenAi {
+    fn chunk(&self, choices: Value) -> Map<String, Value> {
         let mut chunk = self.head.clone();
         chunk.insert("object".to_owned(), "chat.completion.chunk".into());
         chunk.insert("choices".to_owned(), choices);
-        chunk.into()
+        chunk
     }
 }

@@ -99,11 +99,9 @@ fn tool_calls_are_assembled_from_fragments() {
         ]})
     );
     // After a prefix of the first call, the rest of it and the whole second call remain.
-    let sent = accumulator(ChatApi::OpenAiChat, &stream[..2]);
-    let remaining = sent.remaining(&whole, false).unwrap();
-    let mut all = sent.clone();
-    for piece in &remaining {
-        all.add(piece);
+    let mut all = accumulator(ChatApi::OpenAiChat, &stream[..2]);
+    for piece in all.remaining(&whole, false).unwrap() {
+        all.add(&piece);
     }
     assert_eq!(all.body()["choices"], whole["choices"]);
 }
@@ -152,7 +150,7 @@ proptest! {
         let whole = accumulator(api, &stream).body();
         let (sent, _) = stream.split_at(cut.min(stream.len()));
         let mut all = accumulator(api, sent);
-        for piece in all.clone().remaining(&whole, true).unwrap() {
+        for piece in all.remaining(&whole, true).unwrap() {
             all.add(&piece);
         }
         prop_assert!(all.is_complete());
@@ -169,7 +167,8 @@ proptest! {
     #[test]
     fn only_the_final_chunk_is_an_end(api in any_api(), words in proptest::collection::vec("[a-z]{1,5}", 0..5)) {
         let stream = pieces(api, &words);
-        let ends: Vec<bool> = stream.iter().map(|piece| is_end(api, piece)).collect();
+        let accumulator = Accumulator::new(api);
+        let ends: Vec<bool> = stream.iter().map(|piece| accumulator.is_end(piece)).collect();
         let last = ends.len() - 1;
         prop_assert!(ends.iter().enumerate().all(|(place, is_end)| *is_end == (place == last)));
     }

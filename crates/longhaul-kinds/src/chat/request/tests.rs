@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use serde_json::json;
 
 fn sent(api: ChatApi, body: &Value, target: TargetApi) -> TargetRequest {
     try_sent(api, body, target).unwrap()

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::{SAME_OPTIONS, TranslateError, field, list, object, put, text};
+use super::{SAME_OPTIONS, TranslateError};
+use crate::chat::json_fields::{field, items, non_empty, object, text, tool_call_to_ollama};
 
 const ONE_CHOICE: &str = "this model's target returns one choice; n must be 1";
 const DATA_URLS: &str =
@@ -18,7 +19,7 @@ pub(super) fn chat(body: &Value) -> Result<Value, TranslateError> {
     }
     let mut tools = Tools::default();
     let messages: Result<Vec<Value>, TranslateError> =
-        list(body, "messages").iter().map(|message| tools.message(message)).collect();
+        items(body, "messages").iter().map(|message| tools.message(message)).collect();
     let no_tools = field(body, "tool_choice").is_some_and(|choice| choice == "none");
     let options = options(body);
     Ok(object([
@@ -35,17 +36,10 @@ pub(super) fn chat(body: &Value) -> Result<Value, TranslateError> {
 fn options(body: &Value) -> Value {
     // The newer name wins.
     let max = field(body, "max_completion_tokens").or_else(|| field(body, "max_tokens"));
-    let stop = field(body, "stop").map(|stop| match stop {
-        Value::Array(_) => stop.clone(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
-            json!([stop])
-        }
-    });
-    let mut options = object([("num_predict", max.cloned()), ("stop", stop)]);
-    for name in SAME_OPTIONS {
-        put(&mut options, name, field(body, name).cloned());
-    }
-    options
+    let stop = field(body, "stop");
+    let stop = stop.map(|stop| if stop.is_array() { stop.clone() } else { json!([stop]) });
+    let same = SAME_OPTIONS.map(|name| (name, field(body, name).cloned()));
+    object([("num_predict", max.cloned()), ("stop", stop)].into_iter().chain(same))
 }
 
 fn format(format: &Value) -> Option<Value> {
@@ -76,31 +70,23 @@ impl Tools {
             role => role,
         };
         let (text_parts, images) = content(message.get("content").unwrap_or(&Value::Null))?;
-        let calls: Vec<Value> =
-            list(message, "tool_calls").iter().map(|call| self.call(call)).collect();
+        let calls = items(message, "tool_calls").iter().map(|call| self.call(call)).collect();
         let tool_name = self.0.get(text(message, "tool_call_id")).filter(|_| role == "tool");
         Ok(object([
             ("role", Some(role.into())),
             ("content", Some(text_parts.into())),
-            ("images", (!images.is_empty()).then_some(images.into())),
-            ("tool_calls", (!calls.is_empty()).then_some(calls.into())),
+            ("images", non_empty(images)),
+            ("tool_calls", non_empty(calls)),
             ("tool_name", tool_name.cloned()),
         ]))
     }
 
     fn call(&mut self, call: &Value) -> Value {
-        let function = call.get("function").unwrap_or(&Value::Null);
-        let name = function.get("name").cloned().unwrap_or_default();
-        let arguments = arguments(text(function, "arguments"));
-        self.0.insert(text(call, "id").to_owned(), name.clone());
-        json!({"function": {"name": name, "arguments": arguments}})
+        let translated = tool_call_to_ollama(call);
+        let name = translated.pointer("/function/name").cloned().unwrap_or_default();
+        self.0.insert(text(call, "id").to_owned(), name);
+        translated
     }
-}
-
-/// Parses tool arguments, which a model may have written incorrectly.
-pub(in crate::chat) fn arguments(text: &str) -> Value {
-    let read: Option<Value> = serde_json::from_str(text).ok();
-    read.filter(Value::is_object).unwrap_or_else(|| json!({}))
 }
 
 fn content(content: &Value) -> Result<(String, Vec<Value>), TranslateError> {

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 
-use super::{SAME_OPTIONS, field, list, object, put, text};
+use super::SAME_OPTIONS;
+use crate::chat::json_fields::{field, items, non_empty, object, text, tool_call_to_openai};
 
 /// Ollama schemas have no name.
 const SCHEMA_NAME: &str = "answer";
@@ -15,7 +16,7 @@ const IMAGE_PREFIXES: [(&str, &str); 4] =
 /// From `/api/chat`.
 pub(super) fn chat(body: &Value) -> Value {
     let mut calls = Calls::default();
-    let messages = list(body, "messages").iter().map(|message| calls.message(message)).collect();
+    let messages = items(body, "messages").iter().map(|message| calls.message(message)).collect();
     request(body, messages)
 }
 
@@ -24,14 +25,14 @@ pub(super) fn generate(body: &Value) -> Value {
     let system = field(body, "system").map(|text| json!({"role": "system", "content": text}));
     let prompt = json!({
         "role": "user",
-        "content": content(text(body, "prompt"), list(body, "images")),
+        "content": content(text(body, "prompt"), items(body, "images")),
     });
     request(body, system.into_iter().chain([prompt]).collect())
 }
 
 fn request(body: &Value, messages: Vec<Value>) -> Value {
     let options = body.get("options").unwrap_or(&Value::Null);
-    let mut request = object([
+    let fields = [
         ("model", body.get("model").cloned()),
         ("messages", Some(messages.into())),
         ("stream", Some(true.into())),
@@ -42,24 +43,17 @@ fn request(body: &Value, messages: Vec<Value>) -> Value {
         ("stop", field(options, "stop").cloned()),
         // Negative means no limit in Ollama.
         ("max_tokens", field(options, "num_predict").filter(|max| max.as_u64().is_some()).cloned()),
-    ]);
-    for name in SAME_OPTIONS {
-        put(&mut request, name, field(options, name).cloned());
-    }
-    request
+    ];
+    let same = SAME_OPTIONS.map(|name| (name, field(options, name).cloned()));
+    object(fields.into_iter().chain(same))
 }
 
 fn format(format: &Value) -> Option<Value> {
-    match format {
-        Value::String(word) if word == "json" => Some(json!({"type": "json_object"})),
-        Value::Object(_) => {
-            let schema = json!({"name": SCHEMA_NAME, "schema": format});
-            Some(json!({"type": "json_schema", "json_schema": schema}))
-        }
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
-            None
-        }
+    if format == "json" {
+        return Some(json!({"type": "json_object"}));
     }
+    let schema = json!({"name": SCHEMA_NAME, "schema": format});
+    format.is_object().then(|| json!({"type": "json_schema", "json_schema": schema}))
 }
 
 /// `think` is a boolean, which `OpenAI` lacks, or an effort.
@@ -91,28 +85,22 @@ struct Calls {
 
 impl Calls {
     fn message(&mut self, message: &Value) -> Value {
-        let content = content(text(message, "content"), list(message, "images"));
-        let calls: Vec<Value> =
-            list(message, "tool_calls").iter().map(|call| self.call(call)).collect();
+        let content = content(text(message, "content"), items(message, "images"));
+        let calls = items(message, "tool_calls").iter().map(|call| self.call(call)).collect();
         object([
             ("role", message.get("role").cloned()),
             ("tool_call_id", (text(message, "role") == "tool").then(|| self.call_id(message))),
             ("content", Some(content)),
-            ("tool_calls", (!calls.is_empty()).then_some(calls.into())),
+            ("tool_calls", non_empty(calls)),
         ])
     }
 
     fn call(&mut self, call: &Value) -> Value {
-        let function = call.get("function").unwrap_or(&Value::Null);
-        let name = text(function, "name").to_owned();
-        let id = match text(call, "id") {
-            "" => format!("call_{}", self.made),
-            given => given.to_owned(),
-        };
+        let translated = tool_call_to_openai(call, format!("call_{}", self.made));
         self.made += 1;
-        self.open.push_back((id.clone(), name.clone()));
-        let arguments = field(function, "arguments").map_or("{}".to_owned(), Value::to_string);
-        json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+        let name = translated.get("function").map_or("", |function| text(function, "name"));
+        self.open.push_back((text(&translated, "id").to_owned(), name.to_owned()));
+        translated.into()
     }
 
     /// Returns the id of the call that a tool message belongs to.

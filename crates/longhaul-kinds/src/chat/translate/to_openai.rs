@@ -3,7 +3,7 @@
 use longhaul::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::text;
+use crate::chat::json_fields::{items, map, non_empty, text, tool_call_to_openai};
 
 #[derive(Debug)]
 pub(in crate::chat) struct ToOpenAi {
@@ -27,7 +27,7 @@ impl ToOpenAi {
         let mut chunks = Vec::new();
         if !delta.is_empty() {
             let choice = json!({"index": 0, "delta": delta, "finish_reason": null});
-            chunks.push(self.chunk(line, &json!([choice])));
+            chunks.push(self.chunk(line, json!([choice])));
         }
         if line.get("done") == Some(&Value::Bool(true)) {
             let finish = match text(line, "done_reason") {
@@ -36,10 +36,10 @@ impl ToOpenAi {
                 _ => "stop",
             };
             let choice = json!({"index": 0, "delta": {}, "finish_reason": finish});
-            chunks.push(self.chunk(line, &json!([choice])));
+            chunks.push(self.chunk(line, json!([choice])));
             chunks.push(self.usage(line));
         }
-        chunks
+        chunks.into_iter().map(Value::Object).collect()
     }
 
     fn delta(&mut self, message: &Value) -> Map<String, Value> {
@@ -54,52 +54,39 @@ impl ToOpenAi {
                 delta.insert(ours.to_owned(), said.into());
             }
         }
-        let calls = message.get("tool_calls").and_then(Value::as_array);
-        let calls: Vec<Value> = calls
-            .map(|calls| calls.iter().map(|call| self.call(call)).collect())
-            .unwrap_or_default();
-        if !calls.is_empty() {
-            delta.insert("tool_calls".to_owned(), calls.into());
-        }
+        let calls = items(message, "tool_calls").iter().map(|call| self.call(call)).collect();
+        delta.extend(non_empty(calls).map(|calls| ("tool_calls".to_owned(), calls)));
         delta
     }
 
     fn call(&mut self, call: &Value) -> Value {
         let index = self.calls;
         self.calls += 1;
-        let id = match text(call, "id") {
-            "" => format!("call_{}_{index}", self.id),
-            given => given.to_owned(),
-        };
-        let function = call.get("function").unwrap_or(&Value::Null);
-        let arguments = function.get("arguments").filter(|arguments| !arguments.is_null());
-        let arguments = arguments.map_or("{}".to_owned(), Value::to_string);
-        let function = json!({"name": text(function, "name"), "arguments": arguments});
-        json!({"index": index, "id": id, "type": "function", "function": function})
+        let mut translated = map([("index", index.into())]);
+        translated.append(&mut tool_call_to_openai(call, format!("call_{}_{index}", self.id)));
+        translated.into()
     }
 
-    fn chunk(&self, line: &Value, choices: &Value) -> Value {
-        json!({
-            "id": format!("chatcmpl-{}", self.id),
-            "object": "chat.completion.chunk",
-            "created": self.created_s,
-            "model": text(line, "model"),
-            "choices": choices,
-        })
+    fn chunk(&self, line: &Value, choices: Value) -> Map<String, Value> {
+        map([
+            ("id", format!("chatcmpl-{}", self.id).into()),
+            ("object", "chat.completion.chunk".into()),
+            ("created", self.created_s.into()),
+            ("model", text(line, "model").into()),
+            ("choices", choices),
+        ])
     }
 
-    fn usage(&self, line: &Value) -> Value {
+    fn usage(&self, line: &Value) -> Map<String, Value> {
         let count = |name: &str| line.get(name).and_then(Value::as_u64).unwrap_or_default();
         let (read, written) = (count("prompt_eval_count"), count("eval_count"));
-        let mut chunk = self.chunk(line, &json!([]));
-        if let Some(fields) = chunk.as_object_mut() {
-            let usage = json!({
-                "prompt_tokens": read,
-                "completion_tokens": written,
-                "total_tokens": read.saturating_add(written),
-            });
-            fields.insert("usage".to_owned(), usage);
-        }
+        let usage = json!({
+            "prompt_tokens": read,
+            "completion_tokens": written,
+            "total_tokens": read.saturating_add(written),
+        });
+        let mut chunk = self.chunk(line, json!([]));
+        chunk.insert("usage".to_owned(), usage);
         chunk
     }
 }

@@ -6,7 +6,7 @@ use tar::Header;
 
 use super::super::ArchiveError;
 use super::super::bounded_read::fill;
-use super::super::error::{WHOLE, quoted};
+use super::super::error::WHOLE;
 use super::super::reader::EntryReader;
 use super::skip_padding;
 
@@ -19,9 +19,8 @@ const GLOBAL_HEADERS_MAX: u32 = 16;
 /// The largest size that fits into a plain header.
 const PLAIN_SIZE_MAX: u64 = 0o777_7777_7777;
 
-/// Extended headers of the next entry.
 #[derive(Debug, Default)]
-pub(super) struct Extended {
+pub(super) struct ExtendedHeaders {
     long_name: Option<Vec<u8>>,
     pax: Option<Pax>,
     global_headers: u32,
@@ -40,7 +39,7 @@ pub(super) struct EntryMeta {
     pub(super) bytes: u64,
 }
 
-impl Extended {
+impl ExtendedHeaders {
     /// Reads an extended header, if this is one.
     pub(super) fn read(
         &mut self,
@@ -66,16 +65,16 @@ impl Extended {
             b'g' => {
                 self.global_headers += 1;
                 if self.global_headers > GLOBAL_HEADERS_MAX {
-                    return Err(unsupported("a tar with more than 16 global headers"));
+                    return Err(ArchiveError::unsupported(
+                        WHOLE,
+                        "a tar with more than 16 global headers",
+                    ));
                 }
                 if Pax::parse(&content(header, stream, reader)?)? != Pax::default() {
-                    return Err(unsupported("a path or size for all entries"));
+                    return Err(ArchiveError::unsupported(WHOLE, "a path or size for all entries"));
                 }
             }
-            b'K' => {
-                let (entry, what) = (quoted(header.path_bytes()), "a link");
-                return Err(ArchiveError::NotAFile { entry, what });
-            }
+            b'K' => return Err(ArchiveError::not_a_file(header.path_bytes(), "a link")),
             _ => return Ok(false),
         }
         Ok(true)
@@ -114,9 +113,9 @@ impl Pax {
     fn parse(mut records: &[u8]) -> Result<Self, ArchiveError> {
         let mut pax = Self::default();
         while !records.is_empty() {
-            let (record, rest) = next_record(records)
+            let (key, value, rest) = next_record(records)
                 .ok_or_else(|| ArchiveError::damaged(WHOLE, "a pax header is invalid"))?;
-            pax.take(record.0, record.1)?;
+            pax.take(key, value)?;
             records = rest;
         }
         Ok(pax)
@@ -130,8 +129,10 @@ impl Pax {
                     .ok_or_else(|| ArchiveError::damaged(WHOLE, "a pax size is not a number"))?;
                 self.bytes.replace(bytes).is_some()
             }
-            b"linkpath" => return Err(not_a_file("a link")),
-            _ if key.starts_with(b"GNU.sparse.") => return Err(not_a_file("a sparse file")),
+            b"linkpath" => return Err(ArchiveError::not_a_file(WHOLE, "a link")),
+            _ if key.starts_with(b"GNU.sparse.") => {
+                return Err(ArchiveError::not_a_file(WHOLE, "a sparse file"));
+            }
             _ => false,
         };
         if again {
@@ -141,16 +142,14 @@ impl Pax {
     }
 }
 
-type Record<'a> = (&'a [u8], &'a [u8]);
-
-/// Splits off the key and value of the first record.
-fn next_record(records: &[u8]) -> Option<(Record<'_>, &[u8])> {
+/// Returns the key and value of the first record, and the remaining records.
+fn next_record(records: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let digits = records.iter().position(|byte| *byte == b' ')?;
     let length = usize::try_from(number(records.get(..digits)?)?).ok()?;
     let (record, rest) = records.split_at_checked(length)?;
     let record = record.get(digits + 1..)?.strip_suffix(b"\n")?;
     let equals = record.iter().position(|byte| *byte == b'=')?;
-    Some(((record.get(..equals)?, record.get(equals + 1..)?), rest))
+    Some((record.get(..equals)?, record.get(equals + 1..)?, rest))
 }
 
 /// Parses digits only; `parse` alone would accept a sign.
@@ -173,19 +172,11 @@ fn content(
 ) -> Result<Vec<u8>, ArchiveError> {
     let bytes = size(header)?;
     if bytes > EXTENDED_BYTES_MAX {
-        return Err(unsupported("an extended header of more than 64 KiB"));
+        return Err(ArchiveError::unsupported(WHOLE, "an extended header of more than 64 KiB"));
     }
     reader.admit(bytes, WHOLE)?;
     let mut content = vec![0; usize::try_from(bytes).unwrap_or_default()];
     fill(stream, &mut content, WHOLE)?;
     skip_padding(stream, bytes, WHOLE)?;
     Ok(content)
-}
-
-fn unsupported(what: &str) -> ArchiveError {
-    ArchiveError::Unsupported { entry: WHOLE.to_owned(), what: what.to_owned() }
-}
-
-fn not_a_file(what: &'static str) -> ArchiveError {
-    ArchiveError::NotAFile { entry: WHOLE.to_owned(), what }
 }

@@ -3,7 +3,7 @@
 use std::io::{Read, Seek};
 
 use super::super::ArchiveError;
-use super::super::bounded_read::{ByteFields, fill};
+use super::super::bounded_read::{ByteFields, fill, read_array};
 use super::super::error::WHOLE;
 use super::seek;
 
@@ -41,9 +41,7 @@ impl Directory {
     ) -> Result<Self, ArchiveError> {
         let at = find_end(archive, archive_bytes)?;
         seek(archive, at)?;
-        let mut record = [0; END_BYTES];
-        fill(archive, &mut record, WHOLE)?;
-        let plain = plain(&record)?;
+        let plain = plain(&read_array::<END_BYTES>(archive)?)?;
         let (values, record_at) = match locator(archive, at)? {
             Some(zip64_at) => (zip64(archive, zip64_at, at, &plain)?, zip64_at),
             None => (plain, at),
@@ -64,16 +62,15 @@ fn find_end(archive: &mut (impl Read + Seek), archive_bytes: u64) -> Result<u64,
     seek(archive, tail_at)?;
     let mut tail = vec![0; usize::try_from(tail_bytes).unwrap_or_default()];
     fill(archive, &mut tail, WHOLE)?;
-    let truncated = || ArchiveError::Truncated { entry: WHOLE.to_owned() };
     let signed = |at: &usize| tail.get(*at..).is_some_and(|rest| rest.starts_with(SIGNATURE));
     let ends_the_file = |at| ends_at(&tail, at) == Some(tail.len());
-    let last = (0..tail.len()).rev().find(signed).ok_or_else(truncated)?;
+    let last = (0..tail.len()).rev().find(signed).ok_or_else(ArchiveError::truncated)?;
     if ends_at(&tail, last).is_none_or(|ends_at| ends_at > tail.len()) {
-        return Err(truncated());
+        return Err(ArchiveError::truncated());
     }
     if !ends_the_file(last) {
         let what = "bytes behind the end record, or an end record in the comment,";
-        return Err(ArchiveError::Hidden { entry: WHOLE.to_owned(), what });
+        return Err(ArchiveError::hidden(WHOLE, what));
     }
     if (0..last).filter(signed).any(ends_the_file) {
         return Err(contradiction("it has two end records"));
@@ -106,8 +103,7 @@ fn plain(record: &[u8]) -> Result<EndRecord, ArchiveError> {
 fn locator(archive: &mut (impl Read + Seek), end_at: u64) -> Result<Option<u64>, ArchiveError> {
     let Some(at) = end_at.checked_sub(LOCATOR_BYTES as u64) else { return Ok(None) };
     seek(archive, at)?;
-    let mut locator = [0; LOCATOR_BYTES];
-    fill(archive, &mut locator, WHOLE)?;
+    let locator = read_array::<LOCATOR_BYTES>(archive)?;
     let mut fields = ByteFields(&locator);
     if fields.bytes(LOCATOR_SIGNATURE.len()) != Some(LOCATOR_SIGNATURE) {
         return Ok(None);
@@ -130,8 +126,7 @@ fn zip64(
         return Err(contradiction("the zip64 end record is in the wrong place"));
     }
     seek(archive, at)?;
-    let mut record = [0; ZIP64_BYTES];
-    fill(archive, &mut record, WHOLE)?;
+    let record = read_array::<ZIP64_BYTES>(archive)?;
     let read = || {
         let mut fields = ByteFields(&record);
         let signed = fields.bytes(ZIP64_SIGNATURE.len())? == ZIP64_SIGNATURE;
@@ -159,7 +154,7 @@ fn one_part<T>(read: Option<(bool, T)>) -> Result<T, ArchiveError> {
     match read {
         Some((true, values)) => Ok(values),
         Some((false, _)) => Err(contradiction("its end record is that of a multi-part zip")),
-        None => Err(ArchiveError::Truncated { entry: WHOLE.to_owned() }),
+        None => Err(ArchiveError::truncated()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::super::ArchiveError;
-use super::super::bounded_read::{ByteFields, fill};
+use super::super::bounded_read::{ByteFields, fill, read_array};
 use super::super::error::WHOLE;
 
 const CENTRAL_SIGNATURE: &[u8] = b"PK\x01\x02";
@@ -20,7 +20,7 @@ const PATCH: u16 = 1 << 5;
 const ZIP64: u16 = 0x0001;
 const UNICODE_PATH: u16 = 0x7075;
 
-/// In location of a number that has no room: it is in the zip64 field.
+/// In place of a number that has no room: it is in the zip64 field.
 const FULL: u64 = u32::MAX as u64;
 
 /// Directory record of an entry.
@@ -55,9 +55,8 @@ pub(super) struct LocalHeader {
 
 impl CentralHeader {
     pub(super) fn read(archive: &mut impl Read) -> Result<Self, ArchiveError> {
-        let mut fixed = [0; CENTRAL_BYTES];
-        fill(archive, &mut fixed, WHOLE)?;
         let damaged = || ArchiveError::damaged(WHOLE, "its directory is invalid");
+        let fixed = read_array::<CENTRAL_BYTES>(archive)?;
         let (mut record, rest) = Self::parse(&fixed).ok_or_else(damaged)?;
         record.name = read_vec(archive, rest.name)?;
         let extra = read_vec(archive, rest.extra)?;
@@ -135,8 +134,7 @@ impl LocalHeader {
         archive: &mut impl Read,
         central: &CentralHeader,
     ) -> Result<Self, ArchiveError> {
-        let mut fixed = [0; LOCAL_BYTES];
-        fill(archive, &mut fixed, WHOLE)?;
+        let fixed = read_array::<LOCAL_BYTES>(archive)?;
         let contradiction = |what| ArchiveError::contradiction(&central.name, what);
         let (mut local, rest) = Self::parse(&fixed)
             .ok_or_else(|| contradiction("its offset in the directory is wrong"))?;

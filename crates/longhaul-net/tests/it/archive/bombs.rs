@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use longhaul_net::archive::{ArchiveError, Limits, entries};
+use longhaul_net::archive::{ArchiveError, ArchiveLimits, entries};
 
 use super::builders::{deflated, end, stored, zip};
 use super::{Bench, assert_refused, rejected_by, unpacked};
@@ -25,7 +25,8 @@ fn zip_entries_that_share_content_are_rejected() {
     let end = end(1_000, directory.len(), entries.len(), b"");
     let archive = [entries, directory, end].concat();
     // Whatever the limits are.
-    let limits = Limits { ratio_max: u64::MAX, bytes_max: u64::MAX, ..Limits::default() };
+    let limits =
+        ArchiveLimits { ratio_max: u64::MAX, bytes_max: u64::MAX, ..ArchiveLimits::default() };
     let error = rejected_by(&archive, &limits);
     assert!(matches!(error, ArchiveError::Overlap { .. }), "{error:?}");
     assert_refused!(&archive, ArchiveError::RatioTooHigh { .. });
@@ -45,7 +46,7 @@ fn overlapping_zip_entries_are_rejected() {
     let archive = [bytes, directory, end].concat();
     assert_refused!(&archive, ArchiveError::Overlap { .. });
     // By the directory alone: not even the good one is unpacked.
-    let limits = Limits::default();
+    let limits = ArchiveLimits::default();
     let rejected = entries(Cursor::new(&archive), &limits, &|| false, &mut |_| panic!("unpacked"));
     assert!(matches!(rejected, Err(ArchiveError::Overlap { .. })));
 }
@@ -74,8 +75,8 @@ fn bomb_with_a_false_size_is_rejected() {
 fn unlisted_folders_are_counted() {
     let entries: Vec<_> =
         (0..20).map(|n| stored(format!("{n}/{}", "d/".repeat(50) + "f"), b"")).collect();
-    let limits = Limits { entries_max: 500, ..Limits::default() };
+    let limits = ArchiveLimits { entries_max: 500, ..ArchiveLimits::default() };
     let error = rejected_by(&zip(&entries), &limits);
     assert!(matches!(error, ArchiveError::TooManyEntries { limit: 500, .. }), "{error:?}");
-    Bench::new(&zip(&entries)).extract(&Limits::default()).unwrap();
+    Bench::new(&zip(&entries)).extract(&ArchiveLimits::default()).unwrap();
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Cursor};
 use std::os::unix::fs::symlink;
 
-use longhaul_net::archive::{ArchiveError, Entry, Limits, entries, extract};
+use longhaul_net::archive::{ArchiveEntry, ArchiveError, ArchiveLimits, entries, extract};
 
 use super::builders::{deflated, gz, stored, tar, tar_entry, zip};
 use super::{Bench, FileTree, mode, tree, unpacked};
@@ -22,7 +22,7 @@ fn extracted_files_are_for_the_owner_only() {
     ]);
     for archive in [zipped, tarred] {
         let bench = Bench::new(&archive);
-        bench.extract(&Limits::default()).unwrap();
+        bench.extract(&ArchiveLimits::default()).unwrap();
         for (name, expected) in
             [("listed", 0o700), ("named", 0o700), ("run.sh", 0o600), ("named/file", 0o600)]
         {
@@ -36,7 +36,7 @@ fn non_empty_extract_dir_is_rejected_and_untouched() {
     let bench = Bench::new(&zip(&[stored("a", b"1")]));
     symlink("/tmp", bench.path("into").join("a")).unwrap();
     let rejected =
-        extract(&bench.path("archive"), &bench.path("into"), &Limits::default(), &|| false);
+        extract(&bench.path("archive"), &bench.path("into"), &ArchiveLimits::default(), &|| false);
     assert!(matches!(rejected, Err(ArchiveError::ExtractDirNotEmpty)));
     assert!(bench.path("into").join("a").is_symlink());
 }
@@ -45,7 +45,7 @@ fn non_empty_extract_dir_is_rejected_and_untouched() {
 fn missing_extract_dir_is_not_created() {
     let bench = Bench::new(&zip(&[stored("a", b"1")]));
     let rejected =
-        extract(&bench.path("archive"), &bench.path("other"), &Limits::default(), &|| false);
+        extract(&bench.path("archive"), &bench.path("other"), &ArchiveLimits::default(), &|| false);
     assert!(matches!(rejected, Err(ArchiveError::ExtractDir(_))));
     assert!(!bench.path("other").exists());
 }
@@ -64,7 +64,7 @@ fn links_in_the_extract_dir_are_not_followed() {
             }
             false
         };
-        let rejected = extract(&bench.path("archive"), &into, &Limits::default(), &link);
+        let rejected = extract(&bench.path("archive"), &into, &ArchiveLimits::default(), &link);
         assert!(matches!(rejected, Err(ArchiveError::Write { .. })), "{rejected:?}");
         assert!(linked.get());
         assert_eq!(tree(&outside.path().join("x")), FileTree::new());
@@ -84,7 +84,7 @@ fn cancelled_extraction_leaves_no_files() {
             let asked = Cell::new(0);
             let cancelled = || asked.replace(asked.get() + 1) >= patience;
             let (file, into) = (bench.path("archive"), bench.path("into"));
-            match extract(&file, &into, &Limits::default(), &cancelled) {
+            match extract(&file, &into, &ArchiveLimits::default(), &cancelled) {
                 Err(ArchiveError::Cancelled) => assert_eq!(tree(&into), FileTree::new()),
                 other => assert!(other.is_ok() && asked.get() <= patience, "{other:?}"),
             }
@@ -96,7 +96,7 @@ fn cancelled_extraction_leaves_no_files() {
 fn unread_content_is_checked() {
     let entry = deflated("a", b"content").both(|record_values| record_values.crc ^= 1);
     let archive = zip(&[entry]);
-    let limits = Limits::default();
+    let limits = ArchiveLimits::default();
     let rejected = entries(Cursor::new(&archive), &limits, &|| false, &mut |_| Ok(()));
     assert!(matches!(rejected, Err(ArchiveError::WrongChecksum { .. })));
 }
@@ -105,9 +105,9 @@ fn unread_content_is_checked() {
 fn ignored_read_error_still_rejects_the_archive() {
     let archive =
         zip(&[deflated("a", b"content").both(|record_values| record_values.unpacked -= 1)]);
-    let limits = Limits::default();
+    let limits = ArchiveLimits::default();
     let rejected = entries(Cursor::new(&archive), &limits, &|| false, &mut |entry| {
-        if let Entry::File { content, .. } = entry {
+        if let ArchiveEntry::File { content, .. } = entry {
             content.read_to_end(&mut Vec::new()).unwrap_err();
         }
         Ok(())
@@ -118,7 +118,7 @@ fn ignored_read_error_still_rejects_the_archive() {
 #[test]
 fn consumer_error_ends_the_reading() {
     let archive = zip(&[stored("a", b"1"), stored("b", b"2")]);
-    let limits = Limits::default();
+    let limits = ArchiveLimits::default();
     let mut seen = 0;
     let ended = entries(Cursor::new(&archive), &limits, &|| false, &mut |_| {
         seen += 1;
@@ -139,9 +139,9 @@ fn entries_are_read_in_file_order() {
     let end = super::builders::end(2, directory.len(), at, b"");
     let archive = [bytes.concat(), directory, end].concat();
     let mut seen = Vec::new();
-    let limits = Limits::default();
+    let limits = ArchiveLimits::default();
     entries(Cursor::new(&archive), &limits, &|| false, &mut |entry| {
-        if let Entry::File { path, bytes: 1, .. } = entry {
+        if let ArchiveEntry::File { path, bytes: 1, .. } = entry {
             seen.push(path.to_owned());
         }
         Ok(())

@@ -2,21 +2,22 @@
 
 use std::io::{Cursor, Write};
 
-use longhaul_net::archive::{ArchiveError, ArchiveSummary, Format, Limits};
+use longhaul_net::archive::{ArchiveError, ArchiveFormat, ArchiveLimits, ArchiveSummary};
 use zip::write::{SimpleFileOptions, ZipWriter};
 
 use super::builders::{gz, zst};
 use super::{Bench, FileTree, assert_refused, tree};
 
-const FORMATS: [Format; 4] = [Format::Zip, Format::Tar, Format::TarGz, Format::TarZst];
+const FORMATS: [ArchiveFormat; 4] =
+    [ArchiveFormat::Zip, ArchiveFormat::Tar, ArchiveFormat::TarGz, ArchiveFormat::TarZst];
 
 /// Packs with other libraries.
-pub(super) fn pack(files: &FileTree, format: Format) -> Vec<u8> {
+pub(super) fn pack(files: &FileTree, format: ArchiveFormat) -> Vec<u8> {
     match format {
-        Format::Zip => zip_of(files),
-        Format::Tar => tar_of(files),
-        Format::TarGz => gz(&tar_of(files)),
-        Format::TarZst => zst(&tar_of(files)),
+        ArchiveFormat::Zip => zip_of(files),
+        ArchiveFormat::Tar => tar_of(files),
+        ArchiveFormat::TarGz => gz(&tar_of(files)),
+        ArchiveFormat::TarZst => zst(&tar_of(files)),
     }
 }
 
@@ -52,9 +53,9 @@ fn tar_of(files: &FileTree) -> Vec<u8> {
 }
 
 /// Packs, unpacks, and compares.
-pub(super) fn round_trip(files: &FileTree, format: Format) {
+pub(super) fn round_trip(files: &FileTree, format: ArchiveFormat) {
     let bench = Bench::new(&pack(files, format));
-    let summary = bench.extract(&Limits::default()).unwrap();
+    let summary = bench.extract(&ArchiveLimits::default()).unwrap();
     assert_eq!(&tree(&bench.path("into")), files);
     let contents = files.values().flatten();
     let expected = ArchiveSummary {
@@ -85,7 +86,7 @@ fn every_format_round_trips() {
 
 #[test]
 fn empty_archive_extracts_nothing() {
-    for format in [Format::Zip, Format::TarGz, Format::TarZst] {
+    for format in [ArchiveFormat::Zip, ArchiveFormat::TarGz, ArchiveFormat::TarZst] {
         round_trip(&FileTree::new(), format);
     }
 }

@@ -1,6 +1,6 @@
 //! Limits and their errors.
 
-use longhaul_net::archive::{ArchiveError, Limits};
+use longhaul_net::archive::{ArchiveError, ArchiveLimits};
 
 use super::builders::{deflated, gz, pax, stored, tar, tar_entry, zip, zst};
 use super::{Bench, rejected_by};
@@ -14,9 +14,14 @@ fn archives(files: &[(&str, &[u8])]) -> Vec<Vec<u8>> {
 }
 
 /// Checks that an archive passes with the limit at `value` and fails below it.
-fn check_limit(files: &[(&str, &[u8])], value: u64, set: fn(&mut Limits, u64), message: &str) {
+fn check_limit(
+    files: &[(&str, &[u8])],
+    value: u64,
+    set: fn(&mut ArchiveLimits, u64),
+    message: &str,
+) {
     for archive in archives(files) {
-        let mut limits = Limits::default();
+        let mut limits = ArchiveLimits::default();
         set(&mut limits, value);
         Bench::new(&archive).extract(&limits).unwrap();
         set(&mut limits, value - 1);
@@ -83,12 +88,14 @@ fn ratio_of_each_zip_entry_is_limited() {
         .flat_map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31) ^ n).to_le_bytes())
         .collect();
     let archive = zip(&[stored("noise", &noise), deflated("zeros", &zeros)]);
-    let error = rejected_by(&archive, &Limits::default());
+    let error = rejected_by(&archive, &ArchiveLimits::default());
     assert!(
         matches!(&error, ArchiveError::RatioTooHigh { limit: 200, entry, .. } if entry.contains("zeros")),
         "{error:?}"
     );
-    Bench::new(&archive).extract(&Limits { ratio_max: 2_000, ..Limits::default() }).unwrap();
+    Bench::new(&archive)
+        .extract(&ArchiveLimits { ratio_max: 2_000, ..ArchiveLimits::default() })
+        .unwrap();
 }
 
 #[test]
@@ -96,7 +103,7 @@ fn ratio_of_a_whole_zip_is_limited() {
     // Each is below what is free of it.
     let entries: Vec<_> =
         (0..8).map(|n| deflated(format!("zeros-{n}"), &vec![0; 1 << 20])).collect();
-    let error = rejected_by(&zip(&entries), &Limits::default());
+    let error = rejected_by(&zip(&entries), &ArchiveLimits::default());
     assert!(matches!(error, ArchiveError::RatioTooHigh { limit: 200, .. }), "{error:?}");
 }
 
@@ -104,9 +111,9 @@ fn ratio_of_a_whole_zip_is_limited() {
 fn ratio_of_a_packed_tar_is_limited() {
     let whole = tar(&[tar_entry(b'0', "zeros", &vec![0; 8 << 20])]);
     for archive in [gz(&whole), zst(&whole)] {
-        let error = rejected_by(&archive, &Limits::default());
+        let error = rejected_by(&archive, &ArchiveLimits::default());
         assert!(matches!(error, ArchiveError::RatioTooHigh { limit: 200, .. }), "{error:?}");
-        let limits = Limits { ratio_max: 100_000, ..Limits::default() };
+        let limits = ArchiveLimits { ratio_max: 100_000, ..ArchiveLimits::default() };
         Bench::new(&archive).extract(&limits).unwrap();
     }
 }
@@ -114,7 +121,9 @@ fn ratio_of_a_packed_tar_is_limited() {
 #[test]
 fn small_file_may_have_a_high_ratio() {
     for archive in archives(&[("spaces", &vec![b' '; 100_000])]) {
-        Bench::new(&archive).extract(&Limits { ratio_max: 1, ..Limits::default() }).unwrap();
+        Bench::new(&archive)
+            .extract(&ArchiveLimits { ratio_max: 1, ..ArchiveLimits::default() })
+            .unwrap();
     }
 }
 
@@ -122,7 +131,8 @@ fn small_file_may_have_a_high_ratio() {
 fn extended_headers_count_towards_total_bytes() {
     let header = tar_entry(b'x', "pax", &pax("comment", &"x".repeat(1_000)));
     let archive = tar(&[header, tar_entry(b'0', "a", b"")]);
-    let error = rejected_by(&archive, &Limits { bytes_max: 500, ..Limits::default() });
+    let error =
+        rejected_by(&archive, &ArchiveLimits { bytes_max: 500, ..ArchiveLimits::default() });
     assert!(matches!(error, ArchiveError::TooManyBytes { limit: 500, .. }), "{error:?}");
 }
 
@@ -132,14 +142,14 @@ fn zstd_window_is_limited() {
     encoder.window_log(27).unwrap();
     std::io::copy(&mut &*tar(&[tar_entry(b'0', "a", b"content")]), &mut encoder).unwrap();
     let archive = encoder.finish().unwrap();
-    let error = rejected_by(&archive, &Limits::default());
+    let error = rejected_by(&archive, &ArchiveLimits::default());
     assert!(matches!(error, ArchiveError::Damaged { .. }), "{error:?}");
 }
 
 #[test]
 fn entry_names_in_errors_are_escaped_and_truncated() {
     let archive = zip(&[stored("a\u{1b}]0;\u{7}".to_owned() + &"b".repeat(900), b"")]);
-    let record_values = rejected_by(&archive, &Limits::default()).to_string();
+    let record_values = rejected_by(&archive, &ArchiveLimits::default()).to_string();
     assert!(record_values.starts_with(r#""a\u{1b}]0;\u{7}bbb"#), "{record_values}");
     assert!(record_values.len() < 200, "{record_values}");
 }

@@ -8,7 +8,7 @@ use std::io::{self, Cursor, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
-use longhaul_net::archive::{Entry, Format, Limits, entries};
+use longhaul_net::archive::{ArchiveEntry, ArchiveFormat, ArchiveLimits, entries};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -16,7 +16,7 @@ use super::builders::{deflated, pax, stored, tar, tar_entry, zip};
 use super::formats::pack;
 use super::{Bench, FileTree};
 
-const LIMITS: Limits = Limits {
+const LIMITS: ArchiveLimits = ArchiveLimits {
     bytes_max: 20_000,
     file_bytes_max: 10_000,
     entries_max: 20,
@@ -32,7 +32,8 @@ fn corpus() -> Vec<Vec<u8>> {
         ("folder/b.bin".to_owned(), Some(vec![0; 600])),
         (format!("folder/{}", "long".repeat(40)), Some(b"long".to_vec())),
     ]);
-    let formats = [Format::Zip, Format::Tar, Format::TarGz, Format::TarZst];
+    let formats =
+        [ArchiveFormat::Zip, ArchiveFormat::Tar, ArchiveFormat::TarGz, ArchiveFormat::TarZst];
     let mut corpus: Vec<_> = formats.map(|format| pack(&files, format)).into();
     corpus.push(zip(&[stored("x/", b""), deflated("x/y", b"yyyyyyyy"), stored("z", b"z")]));
     let header = tar_entry(b'x', "pax", &[pax("path", "p/q"), pax("size", "3")].concat());
@@ -85,11 +86,11 @@ fn read(bytes: &[u8]) {
     let result = entries(Cursor::new(bytes), &LIMITS, &|| false, &mut |entry| {
         count += 1;
         let path = match entry {
-            Entry::Folder { path } => {
+            ArchiveEntry::Folder { path } => {
                 seen.insert(path.to_owned(), None);
                 path
             }
-            Entry::File { path, content, .. } => {
+            ArchiveEntry::File { path, content, .. } => {
                 let mut unpacked = Vec::new();
                 let read = content.read_to_end(&mut unpacked);
                 assert!(unpacked.len() as u64 <= LIMITS.file_bytes_max);
@@ -112,12 +113,12 @@ fn read(bytes: &[u8]) {
 }
 
 /// Reads it with other libraries, if they accept it.
-fn read_by_libraries(bytes: &[u8], format: Format) -> Option<FileTree> {
+fn read_by_libraries(bytes: &[u8], format: ArchiveFormat) -> Option<FileTree> {
     let mut source: Box<dyn Read> = match format {
-        Format::Zip => return unzipped_by_library(bytes).ok(),
-        Format::Tar => Box::new(bytes),
-        Format::TarGz => Box::new(MultiGzDecoder::new(bytes)),
-        Format::TarZst => Box::new(zstd::Decoder::new(bytes).ok()?),
+        ArchiveFormat::Zip => return unzipped_by_library(bytes).ok(),
+        ArchiveFormat::Tar => Box::new(bytes),
+        ArchiveFormat::TarGz => Box::new(MultiGzDecoder::new(bytes)),
+        ArchiveFormat::TarZst => Box::new(zstd::Decoder::new(bytes).ok()?),
     };
     let mut seen = FileTree::new();
     for entry in ::tar::Archive::new(&mut source).entries().ok()? {

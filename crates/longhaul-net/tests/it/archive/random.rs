@@ -1,6 +1,6 @@
 //! Random trees in every format.
 
-use longhaul_net::archive::Format;
+use longhaul_net::archive::ArchiveFormat;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
@@ -32,8 +32,8 @@ proptest! {
 
     #[test]
     fn random_tree_round_trips(files in tree()) {
-        for format in [Format::Zip, Format::Tar, Format::TarGz, Format::TarZst] {
-            if format == Format::Tar && files.is_empty() {
+        for format in [ArchiveFormat::Zip, ArchiveFormat::Tar, ArchiveFormat::TarGz, ArchiveFormat::TarZst] {
+            if format == ArchiveFormat::Tar && files.is_empty() {
                 // A tar of zeros has no mark to be recognised by.
                 continue;
             }

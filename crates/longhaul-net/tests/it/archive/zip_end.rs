@@ -1,6 +1,6 @@
 //! Zip end records.
 
-use longhaul_net::archive::{ArchiveError, Limits};
+use longhaul_net::archive::{ArchiveError, ArchiveLimits};
 
 use super::builders::{Parts, end, parts, stored, zip, zip64_end};
 use super::{assert_refused, rejected_by, unpacked};
@@ -147,7 +147,7 @@ fn million_entries_are_rejected_before_they_are_read() {
     let mut archive = b"PK\x03\x04".to_vec();
     archive.resize(46_000_000, 0);
     archive.extend([large, end].concat());
-    let error = rejected_by(&archive, &Limits::default());
+    let error = rejected_by(&archive, &ArchiveLimits::default());
     assert!(
         matches!(error, ArchiveError::TooManyEntries { limit: 100_000, value: 1_000_000, .. }),
         "{error:?}"

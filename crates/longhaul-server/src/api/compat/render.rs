@@ -15,7 +15,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use longhaul::blob::Keyring;
-use longhaul_render::Limits;
+use longhaul_render::RenderLimits;
 use serde_json::{Value, json};
 
 use super::error_format::{ErrorFormat, convert_problem, with_error_format};
@@ -32,7 +32,7 @@ pub(crate) use response::show;
 #[derive(Debug, Clone)]
 pub struct RenderApi {
     links: Links,
-    limits: Limits,
+    limits: RenderLimits,
     retention: Duration,
     public_links: bool,
     /// Prefix of all links, without a slash at the end.
@@ -41,7 +41,7 @@ pub struct RenderApi {
 
 impl RenderApi {
     /// Creates the API. Links are derived with `keyring`; images are kept for `retention`.
-    pub fn new(keyring: Arc<Keyring>, limits: Limits, retention: Duration) -> Self {
+    pub fn new(keyring: Arc<Keyring>, limits: RenderLimits, retention: Duration) -> Self {
         Self {
             links: Links::new(keyring),
             limits,

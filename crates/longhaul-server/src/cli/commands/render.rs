@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use longhaul_render::{
-    self as render, Background, ErrorCode, Limits, Options, OutputType, RenderRequest,
+    self as render, Background, ErrorCode, Options, OutputType, RenderLimits, RenderRequest,
 };
 use serde_json::json;
 
@@ -26,10 +26,10 @@ pub(crate) struct RenderArgs {
     output: Option<PathBuf>,
     /// Language of the source [default: from the file name]
     #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<Format>,
+    format: Option<FormatArg>,
     /// Color theme
-    #[arg(long, value_enum, default_value_t = Theme::Light)]
-    theme: Theme,
+    #[arg(long, value_enum, default_value_t = ThemeArg::Light)]
+    theme: ThemeArg,
     /// Background: #rrggbb or transparent
     #[arg(long, value_name = "COLOR")]
     background: Option<Background>,
@@ -45,13 +45,13 @@ pub(crate) struct RenderArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum FormatArg {
     Mermaid,
     D2,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Theme {
+enum ThemeArg {
     Light,
     Dark,
 }
@@ -91,10 +91,10 @@ impl RenderArgs {
     fn format(&self) -> Result<render::Format, CliError> {
         let ending = self.file.extension().and_then(|ending| ending.to_str());
         match (self.format, ending) {
-            (Some(Format::Mermaid), _) | (None, Some("mmd" | "mermaid")) => {
+            (Some(FormatArg::Mermaid), _) | (None, Some("mmd" | "mermaid")) => {
                 Ok(render::Format::Mermaid)
             }
-            (Some(Format::D2), _) | (None, Some("d2")) => Ok(render::Format::D2),
+            (Some(FormatArg::D2), _) | (None, Some("d2")) => Ok(render::Format::D2),
             (None, _) => Err(CliError::Usage {
                 message: "cannot detect the language from the file name".to_owned(),
                 hint: Some("set it with --format mermaid or --format d2".to_owned()),
@@ -121,8 +121,8 @@ impl RenderArgs {
         ui: &mut Ui<'_>,
     ) -> Result<(), CliError> {
         let theme = match self.theme {
-            Theme::Light => render::Theme::Light,
-            Theme::Dark => render::Theme::Dark,
+            ThemeArg::Light => render::Theme::Light,
+            ThemeArg::Dark => render::Theme::Dark,
         };
         let Self { background, scale, width, .. } = *self;
         let options = Options { theme, background, scale, width };
@@ -145,7 +145,7 @@ impl RenderArgs {
 }
 
 fn picture(request: RenderRequest) -> Result<Vec<u8>, CliError> {
-    let draw = move || render::render(&request, &Limits::default());
+    let draw = move || render::render(&request, &RenderLimits::default());
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(draw);
     let thread = thread.map_err(|error| CliError::Other(error.into()))?;
     let drawn =
