@@ -365,10 +365,10 @@ impl Auth {
         spec: &KeySpec,
         by: &AuditContext,
     ) -> Result<Option<IssuedKey>, StoreError> {
-        let (generated, new) = self.generate_key(spec);
+        let (text, new) = self.generate_key(spec);
         let audit = self.audit_entry(by, &spec.tenant, "key.create", &new.id, describe(spec));
         let created = self.0.accounts.create_key(&new, &audit).await?;
-        Ok(created.map(|key| IssuedKey { key, text: generated.text }))
+        Ok(created.map(|key| IssuedKey { key, text }))
     }
 
     /// Creates an admin key if the store has no key at all, so that others can be created with it.
@@ -380,16 +380,11 @@ impl Auth {
             expires_at: None,
             requests_per_s: None,
         };
-        let (generated, new) = self.generate_key(&spec);
-        let audit = self.audit_entry(
-            &AuditContext::server(),
-            &spec.tenant,
-            "key.create",
-            &new.id,
-            describe(&spec),
-        );
+        let (text, new) = self.generate_key(&spec);
+        let server = AuditContext::server();
+        let audit = self.audit_entry(&server, &spec.tenant, "key.create", &new.id, describe(&spec));
         let created = self.0.accounts.create_first_key(&new, &audit).await?;
-        Ok(created.map(|key| IssuedKey { key, text: generated.text }))
+        Ok(created.map(|key| IssuedKey { key, text }))
     }
 
     /// Replaces a key by a new one; the old key stays valid for `overlap`. `None` if there is no such key or it
@@ -408,13 +403,13 @@ impl Auth {
             expires_at: old.expires_at,
             requests_per_s: old.requests_per_s,
         };
-        let (generated, new) = self.generate_key(&spec);
+        let (text, new) = self.generate_key(&spec);
         let detail = format!("replaced by {}", new.id);
         let audit = self.audit_entry(by, &old.tenant, "key.rotate", id, detail);
         let ends_at = self.now().after(overlap);
         let created = self.0.accounts.rotate_key(id, &new, ends_at, &audit).await?;
         self.0.cache.remove_key(id);
-        Ok(created.map(|key| IssuedKey { key, text: generated.text }))
+        Ok(created.map(|key| IssuedKey { key, text }))
     }
 
     /// Revokes a key: on this replica at once, on others within 5 s. `None` if there is no such key.
@@ -454,11 +449,11 @@ impl Auth {
         }
     }
 
-    fn generate_key(&self, spec: &KeySpec) -> (GeneratedKey, NewKey) {
-        let generated = GeneratedKey::generate();
-        let body = ParsedKey::parse(&generated.text).map_or("", |parsed| parsed.body);
+    fn generate_key(&self, spec: &KeySpec) -> (Zeroizing<String>, NewKey) {
+        let GeneratedKey { id, text } = GeneratedKey::generate();
+        let body = ParsedKey::parse(&text).map_or("", |parsed| parsed.body);
         let new = NewKey {
-            id: generated.id.clone(),
+            id,
             tenant: spec.tenant.clone(),
             name: spec.name.clone(),
             scopes: spec.scopes,
@@ -466,7 +461,7 @@ impl Auth {
             expires_at: spec.expires_at,
             requests_per_s: spec.requests_per_s,
         };
-        (generated, new)
+        (text, new)
     }
 
     fn used(&self) -> std::sync::MutexGuard<'_, HashMap<String, Timestamp>> {

@@ -1,14 +1,12 @@
-//! What holds of whatever reads text from outside, whatever that text is. The fuzzer looks for a text for
-//! which it does not, and so does a test, for a moment and always at the same ones.
+//! Fuzz targets: properties of every parser of foreign text, which `make fuzz` and a test try to violate.
 //!
-//! What holds of a reader stands beside it, in the `fuzzing` of its own module: here is only the list.
+//! Each property stands in the module `fuzzing` beside its parser; here is the list.
 
 use crate::{api, auth, config, dashboard, listen};
 
-/// A name, what holds of any bytes (it panics if that is not so), and texts to begin with.
+/// Name, property (panics if it does not hold) and seed inputs.
 pub type Target = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
 
-/// This crate's own.
 const OWN: &[Target] = &[
     auth::fuzzing::API_KEY,
     auth::fuzzing::BEARER,
@@ -46,12 +44,11 @@ pub fn targets() -> impl Iterator<Item = Target> {
     OWN.iter().chain(others.into_iter().flatten()).chain(kinds).copied()
 }
 
-/// The bytes as text, if they are.
 pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// The first line, and all behind it.
+/// Splits at the first line break.
 pub(crate) fn line(bytes: &[u8]) -> (&[u8], &[u8]) {
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let (line, rest) = bytes.split_at(end);

@@ -22,7 +22,7 @@ use longhaul::store::QueueCapacity;
 use longhaul::store::endpoints::Endpoints;
 use longhaul::{Clock, Kind};
 
-pub use delivery::{DeliveryAttempt, DeliveryResult};
+pub use delivery::DeliveryAttempt;
 pub use retry_schedule::RetrySchedule;
 pub use secrets::Secrets;
 

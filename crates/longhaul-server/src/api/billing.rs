@@ -92,11 +92,11 @@ async fn take_stripe_event(
     let Some(event) = parse_event(event) else { return Ok(Json(BillingResult { applied: false })) };
     let request_id = headers.get(crate::request_id::X_REQUEST_ID);
     let request_id = request_id.map_or_else(RequestId::fresh, |_| RequestId::of(&headers));
-    let deed = AuditContext { actor: Actor::Billing, request_id: request_id.to_string() };
+    let context = AuditContext { actor: Actor::Billing, request_id: request_id.to_string() };
     let detail = format!("{}: {}", event.id, event.subscription.as_str());
     // The store fills in the tenants once it has found them.
     let audit = state.auth.audit_entry(
-        &deed,
+        &context,
         &TenantId::default(),
         "tenant.billed",
         &event.billing_id,
@@ -118,7 +118,7 @@ fn parse_event(event: StripeEvent) -> Option<BillingEvent> {
         "customer.subscription.created"
         | "customer.subscription.updated"
         | "customer.subscription.paused"
-        | "customer.subscription.resumed" => stands(event.data.object.status.as_deref()?)?,
+        | "customer.subscription.resumed" => subscription(event.data.object.status.as_deref()?)?,
         "customer.subscription.deleted" => Subscription::Suspended,
         _ => return None,
     };
@@ -131,7 +131,7 @@ fn parse_event(event: StripeEvent) -> Option<BillingEvent> {
 }
 
 /// Maps Stripe's subscription status; `None` if it is unknown.
-fn stands(status: &str) -> Option<Subscription> {
+fn subscription(status: &str) -> Option<Subscription> {
     match status {
         "active" | "trialing" => Some(Subscription::Active),
         "past_due" | "incomplete" => Some(Subscription::PastDue),

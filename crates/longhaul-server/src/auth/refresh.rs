@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use longhaul::{Engine, TenantId, Timestamp};
+use longhaul::{Engine, TenantId};
 use tokio_util::sync::CancellationToken;
 
 use super::Auth;
@@ -57,9 +57,7 @@ impl Auth {
     /// fails the cache is bypassed.
     pub(crate) async fn poll_changes(&self) -> Vec<TenantId> {
         let now = self.now();
-        let back = u64::try_from(POLL_OVERLAP.as_millis()).unwrap_or(u64::MAX);
-        let since = now.as_millis().saturating_sub_unsigned(back);
-        match self.0.accounts.changed_since(Timestamp::from_millis(since)).await {
+        match self.0.accounts.changed_since(now.before(POLL_OVERLAP)).await {
             Ok(changed) => {
                 self.0.cache.apply_changes(&changed, now);
                 changed.tenants
@@ -104,8 +102,7 @@ impl Auth {
     }
 
     async fn prune_audit(&self) {
-        let kept = u64::try_from(AUDIT_RETENTION.as_millis()).unwrap_or(u64::MAX);
-        let before = Timestamp::from_millis(self.now().as_millis().saturating_sub_unsigned(kept));
+        let before = self.now().before(AUDIT_RETENTION);
         if let Err(error) = self.0.accounts.prune_audit(before, PRUNE_BATCH).await {
             tracing::warn!(%error, "cannot prune the audit log");
         }

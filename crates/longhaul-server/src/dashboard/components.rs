@@ -161,6 +161,20 @@ pub(super) fn live_section(id: &str, heading: &str, content: impl Render) -> Mar
     }
 }
 
+/// Renders a secret that is shown only once, with a button that copies it.
+pub(super) fn new_secret(heading: &str, note: &str, secret: &str) -> Markup {
+    html! {
+        section.new-secret role="status" aria-labelledby="new-secret-title" {
+            h2 #new-secret-title { (heading) }
+            p { (note) }
+            p.tools {
+                code #new-secret { (secret) }
+                button type="button" data-copy-of="new-secret" { "Copy" }
+            }
+        }
+    }
+}
+
 /// Renders a form that has only a button.
 pub(super) fn post_button(session: &Session, action: &str, label: impl Render) -> Markup {
     html! {

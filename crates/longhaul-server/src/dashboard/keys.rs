@@ -9,7 +9,7 @@ use longhaul_client::wire::{Instant, Key, KeyRequest, NewKey, Scope};
 use maud::{Markup, html};
 
 use super::components::{
-    ACTIONS, ConfirmButton, next_page, table, time, time_or, timestamp, token_field,
+    ACTIONS, ConfirmButton, new_secret, next_page, table, time, time_or, timestamp, token_field,
 };
 use super::form::Form;
 use super::layout::Section;
@@ -56,7 +56,9 @@ async fn page(
     let next = next.map(|next| ctx.link("/ui/keys", &[("cursor", next)]));
     let content = html! {
         h1 { "Keys" }
-        @if let Some(created) = created { (new_secret(created)) }
+        @if let Some(NewKey { key, metadata }) = created {
+            (new_secret(&format!("New key: {}", metadata.name), "Copy it now: it is not shown again.", key))
+        }
         (create_form(ctx))
         section aria-labelledby="keys-title" {
             h2 #keys-title { "All keys" }
@@ -128,20 +130,6 @@ fn revoke_button(ctx: &PageContext<Admin>, key: &Key) -> Markup {
         is_final: true,
     };
     button.show(&ctx.session, &html! {})
-}
-
-/// Renders a new key, which is shown only once.
-fn new_secret(created: &NewKey) -> Markup {
-    html! {
-        section.new-secret role="status" aria-labelledby="new-secret-title" {
-            h2 #new-secret-title { "New key: " (created.metadata.name) }
-            p { "Copy it now: it is not shown again." }
-            p.tools {
-                code #new-secret { (created.key) }
-                button type="button" data-copy-of="new-secret" { "Copy" }
-            }
-        }
-    }
 }
 
 fn create_form(ctx: &PageContext<Admin>) -> Markup {

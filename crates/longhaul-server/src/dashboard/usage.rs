@@ -32,7 +32,7 @@ pub(super) async fn show(ctx: PageContext<Inspect>) -> Result<Response> {
         return Err(bad(format_args!("span must be 24h, 30d or 90d, not {span:?}")));
     };
     let to = ctx.caller.engine.now();
-    let from = usage::start(by, before(to, back));
+    let from = usage::start(by, to.before(back));
     let (rows, total) = usage::summed(&ctx.caller.engine, from, to, by).await?;
     let starts = starts(from, to, step);
     let content = html! {
@@ -63,12 +63,6 @@ pub(super) async fn show(ctx: PageContext<Inspect>) -> Result<Response> {
         }
     };
     Ok(ctx.page("Usage", Section::Usage, &content))
-}
-
-fn before(at: Timestamp, span: Duration) -> Timestamp {
-    Timestamp::from_millis(
-        at.as_millis().saturating_sub(i64::try_from(span.as_millis()).unwrap_or(0)),
-    )
 }
 
 fn starts(from: Timestamp, to: Timestamp, step: Duration) -> Vec<Timestamp> {

@@ -7,13 +7,13 @@ pub(super) use deliveries::{delivery_cells, resend_button};
 use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use longhaul_client::wire::{Endpoint, EndpointPatch, EndpointRequest, NewEndpoint};
 use maud::{Markup, html};
 
 use super::components::{
-    ACTIONS, ConfirmButton, empty_state, live_section, post_button, table, time, token_field,
-    truncated,
+    ACTIONS, ConfirmButton, empty_state, live_section, new_secret, post_button, table, time,
+    token_field, truncated,
 };
 use super::form::Form;
 use super::layout::Section;
@@ -22,14 +22,14 @@ use crate::api::AppState;
 use crate::api::http::caller::{DeleteWebhooks, Inspect, ManageWebhooks, Permission, Read};
 use crate::api::http::params::{IdPath, Pairs};
 use crate::api::webhooks::endpoints;
-use crate::problem::Result;
+use crate::problem::{Problem, Result};
 
 pub(super) fn router() -> Router<AppState> {
     Router::new()
         .route("/ui/webhooks", get(show).post(create))
         .route("/ui/webhooks/{id}/test", post(test))
-        .route("/ui/webhooks/{id}/on", post(enable))
-        .route("/ui/webhooks/{id}/off", post(disable))
+        .route("/ui/webhooks/{id}/on", switch(true))
+        .route("/ui/webhooks/{id}/off", switch(false))
         .route("/ui/webhooks/{id}/delete", post(delete))
         .route("/ui/deliveries/{id}", get(deliveries::show))
         .route("/ui/deliveries/{id}/resend", post(deliveries::resend))
@@ -49,7 +49,7 @@ async fn page<N: Permission>(
         if ctx.may::<Read>() { Some(deliveries::list(ctx, &page.endpoints).await?) } else { None };
     let content = html! {
         h1 { "Webhooks" }
-        @if let Some(created) = created { (new_secret(created)) }
+        @if let Some(created) = created { (endpoint_secret(created)) }
         section aria-labelledby="endpoints-title" {
             h2 #endpoints-title { "Endpoints" }
             @if page.endpoints.is_empty() {
@@ -124,21 +124,13 @@ fn delete_button<N: Permission>(ctx: &PageContext<N>, endpoint: &Endpoint, actio
     button.show(&ctx.session, &html! {})
 }
 
-/// Renders the secret of a new endpoint, which is shown only once.
-fn new_secret(created: &NewEndpoint) -> Markup {
-    html! {
-        section.new-secret role="status" aria-labelledby="new-secret-title" {
-            h2 #new-secret-title { "Secret of the new endpoint" }
-            p {
-                "Use it to verify the signatures of deliveries to " (truncated(&created.endpoint.url, 120))
-                ". Copy it now: it is not shown again."
-            }
-            p.tools {
-                code #new-secret { (created.secret) }
-                button type="button" data-copy-of="new-secret" { "Copy" }
-            }
-        }
-    }
+/// Renders the secret of a new endpoint.
+fn endpoint_secret(created: &NewEndpoint) -> Markup {
+    let url = truncated(&created.endpoint.url, 120);
+    let note = format!(
+        "Use it to verify the signatures of deliveries to {url}. Copy it now: it is not shown again."
+    );
+    new_secret("Secret of the new endpoint", &note, &created.secret)
 }
 
 fn create_form<N: Permission>(ctx: &PageContext<N>) -> Markup {
@@ -189,33 +181,19 @@ async fn test(
     Ok(ctx.done("/ui/webhooks", "test"))
 }
 
-async fn enable(
-    State(state): State<AppState>,
-    ctx: PageContext<ManageWebhooks>,
-    IdPath(id): IdPath,
-    _form: Form,
-) -> Result<Response> {
-    set_enabled(&state, &ctx, &id, true).await
-}
-
-async fn disable(
-    State(state): State<AppState>,
-    ctx: PageContext<ManageWebhooks>,
-    IdPath(id): IdPath,
-    _form: Form,
-) -> Result<Response> {
-    set_enabled(&state, &ctx, &id, false).await
-}
-
-async fn set_enabled(
-    state: &AppState,
-    ctx: &PageContext<ManageWebhooks>,
-    id: &str,
-    enabled: bool,
-) -> Result<Response> {
-    let patch = EndpointPatch { enabled: Some(enabled), ..EndpointPatch::default() };
-    endpoints::change(state, &ctx.caller, id, patch).await?;
-    Ok(ctx.done("/ui/webhooks", if enabled { "endpoint-on" } else { "endpoint-off" }))
+/// Returns the route that enables or disables an endpoint.
+fn switch(enabled: bool) -> MethodRouter<AppState> {
+    post(
+        async move |State(state): State<AppState>,
+                    ctx: PageContext<ManageWebhooks>,
+                    IdPath(id): IdPath,
+                    _: Form| {
+            let patch = EndpointPatch { enabled: Some(enabled), ..EndpointPatch::default() };
+            endpoints::change(&state, &ctx.caller, &id, patch).await?;
+            let did = if enabled { "endpoint-on" } else { "endpoint-off" };
+            Ok::<_, Problem>(ctx.done("/ui/webhooks", did))
+        },
+    )
 }
 
 async fn delete(

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use longhaul::BuildError;
 use longhaul::blob::{BlobError, Blobs, DeletedBlobs, KEY_MARKERS_NAME, KeyCheck, Keyring};
 
 use super::StartError;
@@ -76,7 +77,7 @@ async fn keyring(keys: &ServerKey) -> Result<Keyring, StartError> {
         ServerKey::Inline(text) => Ok(Keyring::parse(&text)?),
         ServerKey::File(path) => {
             let opening = tokio::task::spawn_blocking(move || Keyring::open(&path));
-            Ok(opening.await.map_err(|error| StartError::Engine(thread(error)))??)
+            Ok(opening.await.map_err(|error| BuildError::Thread(error.into()))??)
         }
     }
 }
@@ -108,10 +109,6 @@ fn missing_key(
     let folder = location.strip_prefix("file:").unwrap_or(&location);
     let markers = format!("{}/{KEY_MARKERS_NAME}", folder.trim_end_matches('/'));
     Err(StartError::ForeignKeys { newest, found, markers, location })
-}
-
-fn thread(error: tokio::task::JoinError) -> longhaul::BuildError {
-    longhaul::BuildError::Thread(error.into())
 }
 
 /// Returns the URL without credentials and options.

@@ -47,8 +47,6 @@ pub struct DeliveryAttempt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
-pub type DeliveryResult = DeliveryAttempt;
-
 /// URL and format of a delivery, and its signing secrets.
 struct DeliveryDestination {
     url: String,
@@ -62,7 +60,7 @@ impl WebhookDispatcher {
         &self,
         ctx: Ctx,
         delivery: Delivery,
-    ) -> Result<DeliveryResult, JobError> {
+    ) -> Result<DeliveryAttempt, JobError> {
         let inner = &*self.0;
         let tenant = ctx.job().tenant.owner();
         // Replays the steps of earlier attempts, as every job must.
@@ -320,7 +318,7 @@ fn deleted() -> JobError {
     JobError::fatal("the endpoint was deleted").with_code("endpoint-deleted")
 }
 enum SendOutcome {
-    Delivered(DeliveryResult),
+    Delivered(DeliveryAttempt),
     Gone(DeliveryAttempt),
     Failed {
         attempt: DeliveryAttempt,

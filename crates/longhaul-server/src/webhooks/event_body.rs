@@ -1,6 +1,5 @@
 //! Body of a delivery in the Standard Webhooks format.
 
-use longhaul::Timestamp;
 use longhaul::job::{Delivery, EventType};
 use longhaul_client::wire;
 use serde::Serialize;
@@ -35,12 +34,9 @@ pub(super) fn bytes(
         }
         None => EventData::Test { message: "Deliveries from this server arrive here." },
     };
-    let body = EventBody { event: delivery.event.as_str(), timestamp: instant(delivery.at), data };
+    let body =
+        EventBody { event: delivery.event.as_str(), timestamp: delivery.at.to_string(), data };
     serde_json::to_vec(&body)
-}
-
-fn instant(at: Timestamp) -> String {
-    at.to_string()
 }
 
 /// Returns whether the event includes the job's result.

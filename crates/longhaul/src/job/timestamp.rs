@@ -30,6 +30,13 @@ impl Timestamp {
         Self(self.0.saturating_add(millis)).min(Self::MAX)
     }
 
+    /// Returns the instant `duration` earlier.
+    #[must_use]
+    pub fn before(self, duration: Duration) -> Self {
+        let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_sub_unsigned(millis))
+    }
+
     /// Returns the duration since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

@@ -11,7 +11,7 @@ mod submit;
 
 use axum::Router;
 use axum::routing::{get, post};
-use longhaul_kinds::chat::Chat;
+use longhaul_kinds::chat::{Chat, ChatApi};
 
 use super::error_format::{ErrorFormat, with_error_format};
 use crate::api::AppState;
@@ -28,13 +28,21 @@ pub(crate) fn router(state: &AppState) -> Router<AppState> {
     let (submission, normal) = (Class::Submission, Class::Normal);
     let ollama = Routes::new()
         .undocumented::<Submit>(submission, "/jobs", post(submit::submit))
-        .undocumented::<Submit>(submission, "/api/chat", post(passthrough::ollama_chat))
-        .undocumented::<Submit>(submission, "/api/generate", post(passthrough::ollama_generate))
+        .undocumented::<Submit>(submission, "/api/chat", passthrough::route(ChatApi::OllamaChat))
+        .undocumented::<Submit>(
+            submission,
+            "/api/generate",
+            passthrough::route(ChatApi::OllamaGenerate),
+        )
         .undocumented::<Inspect>(normal, "/api/tags", get(models::tags))
         .undocumented::<Read>(normal, "/api/show", post(models::show))
         .undocumented::<Inspect>(normal, "/api/version", get(models::version));
     let openai = Routes::new()
-        .undocumented::<Submit>(submission, "/v1/chat/completions", post(passthrough::openai_chat))
+        .undocumented::<Submit>(
+            submission,
+            "/v1/chat/completions",
+            passthrough::route(ChatApi::OpenAiChat),
+        )
         .undocumented::<Inspect>(normal, "/v1/models", get(models::models))
         .undocumented::<Inspect>(normal, "/v1/models/{*model}", get(models::model));
     let ollama = with_error_format(ollama, ErrorFormat::Ollama, state);

@@ -16,17 +16,10 @@ use utoipa::openapi::security::{
 use utoipa::openapi::{PathItem, RefOr, ServerBuilder};
 use utoipa::{IntoResponses, OpenApi};
 
-pub(crate) use params::{JobListParams, PageParams, PathOfJob, SubmitHeaders, UsageParams};
-pub(crate) use responses::{
-    AcceptedJob, AdminProblems, ArtifactProblems, BatchProblems, BillingProblems, BulkProblems,
-    ChangeProblems, CurrentJob, DeliveryProblems, EndpointProblems, EventStream, ForkProblems,
-    JobListProblems, JobProblems, JobQueryProblems, JobUnchanged, KeyProblems, ListProblems,
-    NewEndpointProblems, NewKeyProblems, NewTenantProblems, QueueProblems, ReadProblems,
-    ReceiptProblems, ResultProblems, SubmitProblems, TenantProblems, Unready,
-};
+pub(crate) use params::*;
+pub(crate) use responses::*;
 
 use crate::api::AppState;
-use responses::GuardProblems;
 
 #[derive(OpenApi)]
 #[openapi(

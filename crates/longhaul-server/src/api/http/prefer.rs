@@ -39,7 +39,10 @@ pub(crate) fn preference(
 impl Preference {
     /// Parses the headers; `sync` is the default without a preference.
     pub(crate) fn of(headers: &HeaderMap, sync: bool, wait_max: Duration) -> Self {
-        let (wait, respond_async) = (requested_wait(headers), items(headers, PREFER).any(is_async));
+        let (wait, respond_async) = (
+            requested_wait(headers),
+            items(headers, PREFER).any(|token| token.eq_ignore_ascii_case("respond-async")),
+        );
         let wait = wait.map(|wait| wait.min(wait_max));
         let mut applied = Vec::new();
         if respond_async {
@@ -64,10 +67,6 @@ impl Preference {
         }
         response
     }
-}
-
-fn is_async(token: &str) -> bool {
-    token.eq_ignore_ascii_case("respond-async")
 }
 
 /// Returns the first `wait`.

@@ -44,7 +44,7 @@ pub(super) async fn get_job(
     let before = current.job.version;
     let waits = wait.is_some_and(|wait| !wait.is_zero())
         && !current.job.status.is_terminal()
-        && (if_none_match.is_none() || if_none_match.includes(before));
+        && (if_none_match == IfNoneMatch::Nothing || if_none_match.includes(before));
     let record = match wait {
         Some(wait) if waits => {
             let authorization = caller.authorization(&headers);
@@ -53,7 +53,8 @@ pub(super) async fn get_job(
         Some(_) | None => current,
     };
     let changed = record.job.version != before;
-    if if_none_match.includes(record.job.version) && !(if_none_match.is_any() && changed) {
+    if if_none_match.includes(record.job.version) && !(if_none_match == IfNoneMatch::Any && changed)
+    {
         return Ok(unchanged(&caller.engine, &record));
     }
     Ok(respond::job_response(&to_wire::job(&caller.engine, &record)?))
@@ -86,14 +87,6 @@ impl IfNoneMatch {
             return Self::Any;
         }
         Self::Versions(items(headers, IF_NONE_MATCH).filter_map(version).collect())
-    }
-
-    fn is_none(&self) -> bool {
-        *self == Self::Nothing
-    }
-
-    fn is_any(&self) -> bool {
-        *self == Self::Any
     }
 
     fn includes(&self, version: u64) -> bool {

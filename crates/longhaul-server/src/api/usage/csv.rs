@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use longhaul_client::wire::UsageRow;
 
-/// The rows under a header, lines ended as RFC 4180 wants.
+/// Formats rows as CSV with a header (RFC 4180).
 pub(super) fn table(rows: &[UsageRow]) -> String {
     let mut table =
         "start,kind,key,jobs,runSeconds,payloadBytes,steps,promptTokens,completionTokens\r\n"
@@ -15,14 +15,13 @@ pub(super) fn table(rows: &[UsageRow]) -> String {
         let (kind, key) = (field(kind), field(key.as_deref().unwrap_or_default()));
         let tokens = format_args!("{prompt_tokens},{completion_tokens}");
         let numbers = format_args!("{jobs},{run_seconds:.3},{payload_bytes},{steps},{tokens}");
-        // A string takes everything.
+        // Writing to a string cannot fail.
         write!(table, "{start},{kind},{key},{numbers}\r\n").ok();
     }
     table
 }
 
-/// A text that stays in its cell, and that a spreadsheet does not take for a formula. Names are such texts
-/// by themselves; this does not rely on it.
+/// Quotes a text so that it stays in its cell, and escapes a text that a spreadsheet would run as a formula.
 fn field(text: &str) -> String {
     let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let text = if is_formula { format!("'{text}") } else { text.to_owned() };

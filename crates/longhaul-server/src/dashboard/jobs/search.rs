@@ -69,8 +69,7 @@ impl JobSearch {
             let Some((_, _, span)) = span else {
                 return Err(bad(format_args!("since must be 15m, 1h, 24h or 7d, not {word:?}")));
             };
-            let from = Timestamp::from_millis(now.as_millis().saturating_sub(millis(*span)));
-            filter.created_after = filter.created_after.max(Some(from));
+            filter.created_after = filter.created_after.max(Some(now.before(*span)));
             query_pairs.push(("since".to_owned(), word.clone()));
         }
         if let Some(text) = &text {
@@ -177,8 +176,4 @@ impl JobSearch {
             }
         }
     }
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use axum::routing::{MethodRouter, post};
 use longhaul::job::Record;
 use longhaul::{JobId, Status};
 use longhaul_kinds::chat::{ChatApi, ChatCall, ChatResult, http_status};
@@ -18,34 +19,11 @@ use crate::api::http::respond;
 use crate::jobs::{submit as service, wait};
 use crate::problem::{Code, Problem, Result};
 
-/// `POST /api/chat`
-pub(crate) async fn ollama_chat(
-    state: State<AppState>,
-    caller: Caller<Submit>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response> {
-    respond(state, caller, headers, body, ChatApi::OllamaChat).await
-}
-
-/// `POST /api/generate`
-pub(crate) async fn ollama_generate(
-    state: State<AppState>,
-    caller: Caller<Submit>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response> {
-    respond(state, caller, headers, body, ChatApi::OllamaGenerate).await
-}
-
-/// `POST /v1/chat/completions`
-pub(crate) async fn openai_chat(
-    state: State<AppState>,
-    caller: Caller<Submit>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response> {
-    respond(state, caller, headers, body, ChatApi::OpenAiChat).await
+/// Returns the route of a model server's API.
+pub(super) fn route(api: ChatApi) -> MethodRouter<AppState> {
+    post(move |state: State<AppState>, caller: Caller<Submit>, headers: HeaderMap, body: Body| {
+        respond(state, caller, headers, body, api)
+    })
 }
 
 async fn respond(
