@@ -4,7 +4,13 @@
 //! delay the single job of another. A lane is a tenant; for deliveries it is a queue, because each endpoint
 //! has one. Inside a lane the job with the lowest [`rank`] is first.
 
+#[cfg(feature = "postgres")]
+mod in_memory;
+
 use std::collections::HashMap;
+
+#[cfg(feature = "postgres")]
+pub(crate) use in_memory::{CandidateSelector, RankedJob};
 
 use crate::job::Timestamp;
 use crate::store::Claim;

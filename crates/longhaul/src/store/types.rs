@@ -302,6 +302,20 @@ pub struct Settlement {
     pub tokens: Tokens,
 }
 
+impl Settlement {
+    /// Creates a settlement with this outcome and nothing else.
+    pub fn of(lease: LeaseRef, outcome: Outcome) -> Self {
+        Self {
+            lease,
+            outcome,
+            phases: Vec::new(),
+            progress: None,
+            artifacts: Vec::new(),
+            tokens: Tokens::default(),
+        }
+    }
+}
+
 /// The result of a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SettleResult {
