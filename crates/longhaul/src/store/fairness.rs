@@ -81,6 +81,7 @@ impl<'a> ClaimCapacity<'a> {
         Self { total: want.limit, kinds }
     }
 
+    #[cfg(feature = "sqlite")]
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &'a str> {
         self.kinds.keys().copied()
     }

@@ -52,6 +52,7 @@ mod sql_submissions;
 mod submit;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "sqlite")]
 mod transfer;
 
 use std::collections::HashSet;
@@ -70,6 +71,7 @@ pub use schema::{DatabaseInfo, OpenError, inspect, migrate};
 /// The Postgres client crate, in the version that
 /// [`Submission::in_transaction`](crate::Submission::in_transaction) accepts.
 pub use tokio_postgres;
+#[cfg(feature = "sqlite")]
 pub(crate) use transfer::fit_for_postgres;
 
 use self::claim::lane_cursors::LaneCursors;

@@ -11,8 +11,8 @@ use super::limits::LimitCounter;
 use super::stored_job::StoredJob;
 use super::{Blob, BlobRef, Filter, Heartbeat, JobVersion, PageRequest, QueueState, ReplicaState};
 use crate::job::{
-    Event, Job, Name, PreviousState, Retention, Status, Step, TenantId, Timestamp, TokenBucket,
-    Tokens, Usage, UsageMeter, UsageRow,
+    Event, Job, Name, PreviousState, Retention, Status, Step, Timestamp, TokenBucket, Tokens,
+    Usage, UsageMeter, UsageRow,
 };
 
 from_columns! {
@@ -148,9 +148,8 @@ const AFTER_ALL_JOBS: &str = "~";
 /// Sorts after every id of an audit entry.
 pub(super) const AFTER_ALL_ENTRIES: &str = "\u{10ffff}";
 
-/// The parameters that all statements for lists of jobs begin with.
+/// The parameters that all statements for lists of jobs begin with, after the tenant.
 pub(super) struct JobListParams<'a> {
-    pub(super) tenant: &'a str,
     pub(super) before: String,
     pub(super) kind: Option<&'a str>,
     pub(super) queue: Option<&'a str>,
@@ -162,12 +161,11 @@ pub(super) struct JobListParams<'a> {
 }
 
 impl<'a> JobListParams<'a> {
-    pub(super) fn new(tenant: &'a TenantId, filter: &'a Filter, page: &PageRequest) -> Self {
+    pub(super) fn new(filter: &'a Filter, page: &PageRequest) -> Self {
         let labels = filter.labels.iter();
         let labels: Map<String, Value> =
             labels.map(|(name, value)| (name.clone(), value.as_str().into())).collect();
         Self {
-            tenant: tenant.as_str(),
             before: page.before.map_or_else(|| AFTER_ALL_JOBS.to_owned(), |id| id.to_string()),
             kind: filter.kind.as_ref().map(Name::as_str),
             queue: filter.queue.as_ref().map(Name::as_str),

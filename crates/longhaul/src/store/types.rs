@@ -187,6 +187,7 @@ impl QueueCapacity {
     }
 
     /// Returns the largest capacity.
+    #[cfg(feature = "postgres")]
     pub(crate) fn most(&self) -> usize {
         self.known.values().copied().fold(self.each, usize::max)
     }

@@ -18,8 +18,8 @@ impl Inner {
         filter: &Filter,
         page: &PageRequest,
     ) -> Result<Page, PgError> {
-        let params = JobListParams::new(tenant, filter, page);
-        let JobListParams { before, kind, queue, created_after, labels, limit, .. } = &params;
+        let params = JobListParams::new(filter, page);
+        let JobListParams { before, kind, queue, created_after, labels, limit } = &params;
         let common: [&dyn Param; 7] = [tenant, before, kind, queue, created_after, labels, limit];
         let mut connection = self.database.tenant_connection(tenant).await?;
         let mut found: Vec<String> = Vec::new();

@@ -17,8 +17,9 @@ pub(crate) fn jobs(
     filter: &Filter,
     page: &PageRequest,
 ) -> Result<Page, SqliteError> {
-    let params = JobListParams::new(tenant, filter, page);
-    let JobListParams { tenant, before, kind, queue, created_after, labels, limit } = params;
+    let params = JobListParams::new(filter, page);
+    let tenant = tenant.as_str();
+    let JobListParams { before, kind, queue, created_after, labels, limit } = params;
     let parent = filter.parent.map(|id| id.to_string());
     // Row ids and job ids.
     let mut found: Vec<(i64, String)> = Vec::new();
