@@ -12,8 +12,22 @@
 //! follows an outcome and [`crate::job::UsageMeter::meter`] what a finished job used, inside the store's
 //! transaction.
 
+/// Declares constants for the SQL statements of a store, one file each.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+macro_rules! statements {
+    ($($group:literal { $($name:ident = $file:literal;)* })*) => {
+        $($(pub(super) const $name: &str = include_str!(concat!("sql/", $group, "/", $file, ".sql"));)*)*
+
+        /// All statements by path, for the test that prepares each one.
+        #[cfg(test)]
+        pub(super) const ALL: &[(&str, &str)] = &[$($((concat!($group, "/", $file), $name)),*),*];
+    };
+}
+
 pub mod accounts;
 mod blobs;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod columns;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod delegate;
@@ -27,9 +41,13 @@ pub(crate) mod outbox;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod replicas;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod rows;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod stored_job;
+#[cfg(any(test, feature = "conformance"))]
+mod testing;
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod transfer;
 mod types;

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::job::{JobId, Name, TenantId};
 use crate::store::postgres::{PostgresStore, fit_for_postgres};
 use crate::store::sqlite::SqliteStore;
-use crate::store::sqlite::transfer::{Cursor, Page};
+use crate::store::sqlite::transfer::{Cursor, ExportPage};
 use crate::store::transfer::{ExportedJob, hex};
 use crate::store::{JobStore as _, ReplicaStore as _, StoreError};
 
@@ -193,7 +193,7 @@ impl<'a> Pages<'a> {
     }
 
     /// Returns the next page, with jobs converted to what the target can store.
-    async fn next(&mut self) -> Result<Option<Page>, TransferError> {
+    async fn next(&mut self) -> Result<Option<ExportPage>, TransferError> {
         let Some(after) = self.next.take() else { return Ok(None) };
         let mut page = self.from.export_jobs(after).await.map_err(TransferError::Source)?;
         self.next = page.next.take();
@@ -203,7 +203,7 @@ impl<'a> Pages<'a> {
 }
 
 /// Copies missing jobs. Returns how many were copied and how many existed.
-async fn copy_page(to: &PostgresStore, page: &Page) -> Result<(u64, u64), TransferError> {
+async fn copy_page(to: &PostgresStore, page: &ExportPage) -> Result<(u64, u64), TransferError> {
     let there = compare(to, &page.parcels).await?;
     there.refuse_differing()?;
     let missing = |parcel: &&ExportedJob| there.missing.contains(&parcel.key());

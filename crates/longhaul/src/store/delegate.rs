@@ -2,19 +2,45 @@
 
 /// Implements [`Store`](crate::store::Store) and its supertraits for a wrapper.
 ///
-/// Each method evaluates `$call!(self, method, arguments…)`, a macro of the wrapper, which returns a future,
-/// or a value for the methods that are not async. An arm that names a method overrides it:
+/// Calls go to a field or to the result of a method, except those to the wrapper's own methods of the same name:
+///
+/// ```ignore
+/// longhaul::delegate_store!(impl for LateStore, to [inner], except settle report);
+/// ```
+///
+/// A wrapper that changes every call passes a macro instead. Each method evaluates
+/// `$call!(self, method, arguments…)`, which returns a future, or a value for the methods that are not async:
 ///
 /// ```ignore
 /// macro_rules! call {
 ///     ($this:ident, settle, $settlements:ident) => { $this.settle_late($settlements) };
-///     ($this:ident, $method:ident $(, $argument:ident)*) => { $this.inner.$method($($argument),*) };
+///     ($this:ident, $method:ident $(, $argument:ident)*) => { $this.late($this.inner.$method($($argument),*)) };
 /// }
 /// longhaul::delegate_store!(impl[] for LateStore, call);
 /// ```
 #[macro_export]
 #[doc(hidden)]
 macro_rules! delegate_store {
+    (impl for $wrapper:ty, to [$($inner:tt)*], except $($own:ident)*) => {
+        $crate::delegate_store! { @arms ($) for $wrapper, to [$($inner)*], except [$($own)*] }
+    };
+    // `$dollar` writes the dollar signs of the macro that is defined here.
+    (@arms ($dollar:tt) for $wrapper:ty, to $inner:tt, except [$($own:ident)*]) => {
+        macro_rules! call {
+            $(($dollar this:ident, $own $dollar(, $dollar argument:ident)*) => {
+                $dollar this.$own($dollar($dollar argument),*)
+            };)*
+            ($dollar this:ident, $dollar method:ident $dollar(, $dollar argument:ident)*) => {
+                $crate::delegate_store!(
+                    @inner $dollar this $inner $dollar method($dollar($dollar argument),*)
+                )
+            };
+        }
+        $crate::delegate_store!(impl[] for $wrapper, call);
+    };
+    (@inner $this:ident [$($inner:tt)*] $method:ident($($argument:ident),*)) => {
+        $this.$($inner)*.$method($($argument),*)
+    };
     (impl[$($generics:tt)*] for $wrapper:ty, $call:ident) => {
         const _: () = {
             use std::sync::Arc;

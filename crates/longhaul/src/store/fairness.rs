@@ -4,7 +4,13 @@
 //! delay the single job of another. A lane is a tenant; for deliveries it is a queue, because each endpoint
 //! has one. Inside a lane the job with the lowest [`rank`] is first.
 
+#[cfg(feature = "postgres")]
+mod in_memory;
+
 use std::collections::HashMap;
+
+#[cfg(feature = "postgres")]
+pub(crate) use in_memory::{CandidateSelector, RankedJob};
 
 use crate::job::Timestamp;
 use crate::store::Claim;
@@ -75,6 +81,7 @@ impl<'a> ClaimCapacity<'a> {
         Self { total: want.limit, kinds }
     }
 
+    #[cfg(feature = "sqlite")]
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &'a str> {
         self.kinds.keys().copied()
     }

@@ -78,23 +78,23 @@ impl FlowLimits {
         found.map_or(FlowLimit::default(), |(_, limit)| *limit)
     }
 
-    fn of(&self, scope: &Scope) -> FlowLimit {
+    fn of(&self, scope: &LimitScope) -> FlowLimit {
         match scope {
-            Scope::Kind(kind) => {
+            LimitScope::Kind(kind) => {
                 let found = self.kinds.iter().find(|(name, _)| name == kind);
                 found.map_or(FlowLimit::default(), |(_, jobs)| FlowLimit::running(*jobs))
             }
-            Scope::Queue(queue) => self.queue(queue),
+            LimitScope::Queue(queue) => self.queue(queue),
             // Deliveries do not count against a tenant's limit.
-            Scope::Tenant(tenant) if tenant.is_outbox() => FlowLimit::default(),
-            Scope::Tenant(tenant) => *self.by_tenant.get(tenant).unwrap_or(&self.tenants),
+            LimitScope::Tenant(tenant) if tenant.is_outbox() => FlowLimit::default(),
+            LimitScope::Tenant(tenant) => *self.by_tenant.get(tenant).unwrap_or(&self.tenants),
         }
     }
 }
 
 /// The scope of a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Scope {
+pub(crate) enum LimitScope {
     Kind(Name),
     Queue(Name),
     Tenant(TenantId),
@@ -104,7 +104,7 @@ const KIND: &str = "kind";
 const QUEUE: &str = "queue";
 const TENANT: &str = "tenant";
 
-impl Scope {
+impl LimitScope {
     /// Returns scope and name as stored.
     pub(crate) fn as_strs(&self) -> (&'static str, &str) {
         match self {
@@ -140,9 +140,9 @@ impl<'a> LimitKey<'a> {
         Self { tenant: &job.tenant, kind: &job.kind, queue: Some(&job.queue) }
     }
 
-    fn scopes(self) -> impl Iterator<Item = Scope> {
-        let queue = self.queue.map(|queue| Scope::Queue(queue.clone()));
-        let others = [Scope::Kind(self.kind.clone()), Scope::Tenant(self.tenant.clone())];
+    fn scopes(self) -> impl Iterator<Item = LimitScope> {
+        let queue = self.queue.map(|queue| LimitScope::Queue(queue.clone()));
+        let others = [LimitScope::Kind(self.kind.clone()), LimitScope::Tenant(self.tenant.clone())];
         others.into_iter().chain(queue)
     }
 }
@@ -162,7 +162,7 @@ pub(crate) struct LimitCheck<'a> {
     limits: &'a FlowLimits,
     open: bool,
     now: Timestamp,
-    scopes: HashMap<Scope, Allowance>,
+    scopes: HashMap<LimitScope, Allowance>,
 }
 
 /// A scope's remaining allowance during one claim.
@@ -188,17 +188,17 @@ impl<'a> LimitCheck<'a> {
     }
 
     /// Returns the scopes of a job that have limits.
-    pub(crate) fn limited(&self, lane: LimitKey<'_>) -> impl Iterator<Item = Scope> {
+    pub(crate) fn limited(&self, lane: LimitKey<'_>) -> impl Iterator<Item = LimitScope> {
         lane.scopes().filter(|scope| !self.limits.of(scope).is_none())
     }
 
     /// Returns true if this scope's counter was loaded.
-    pub(crate) fn knows(&self, scope: &Scope) -> bool {
+    pub(crate) fn knows(&self, scope: &LimitScope) -> bool {
         self.scopes.contains_key(scope)
     }
 
     /// Loads the stored counter of a scope.
-    pub(crate) fn learn(&mut self, scope: Scope, meter: LimitCounter) {
+    pub(crate) fn learn(&mut self, scope: LimitScope, meter: LimitCounter) {
         let allowance = self.allowance(&scope, meter);
         self.scopes.insert(scope, allowance);
     }
@@ -206,14 +206,14 @@ impl<'a> LimitCheck<'a> {
     /// Loads a counter that was read without its lock, if it is exhausted. The scope counts as holding a job
     /// back, because candidates behind it are not read.
     #[cfg(feature = "postgres")]
-    pub(crate) fn glance(&mut self, scope: Scope, meter: LimitCounter) {
+    pub(crate) fn glance(&mut self, scope: LimitScope, meter: LimitCounter) {
         let allowance = self.allowance(&scope, meter);
         if allowance.left == 0 {
             self.scopes.insert(scope, Allowance { held_back: true, ..allowance });
         }
     }
 
-    fn allowance(&self, scope: &Scope, meter: LimitCounter) -> Allowance {
+    fn allowance(&self, scope: &LimitScope, meter: LimitCounter) -> Allowance {
         let limit = self.limits.of(scope);
         let by_running =
             limit.running_max.map_or(u64::MAX, |max| u64::from(max).saturating_sub(meter.running));
@@ -230,7 +230,7 @@ impl<'a> LimitCheck<'a> {
 
     /// Excludes a scope from this claim, because another claim has locked its counter.
     #[cfg(feature = "postgres")]
-    pub(crate) fn close(&mut self, scope: Scope) {
+    pub(crate) fn close(&mut self, scope: LimitScope) {
         let allowance = self.allowance(&scope, LimitCounter::default());
         self.scopes.insert(scope, Allowance { left: 0, ..allowance });
     }
@@ -285,13 +285,13 @@ impl<'a> LimitCheck<'a> {
 
     /// Returns the exhausted scopes.
     #[cfg(feature = "postgres")]
-    pub(crate) fn closed(&self) -> impl Iterator<Item = &Scope> {
+    pub(crate) fn closed(&self) -> impl Iterator<Item = &LimitScope> {
         self.scopes.iter().filter(|(_, allowance)| allowance.left == 0).map(|(scope, _)| scope)
     }
 
     /// Returns the changed counters in the order of their keys, which is the lock order.
-    pub(crate) fn changed(&self) -> Vec<(&Scope, LimitCounter)> {
-        let changed = |(_, allowance): &(&Scope, &Allowance)| allowance.counted_starts > 0;
+    pub(crate) fn changed(&self) -> Vec<(&LimitScope, LimitCounter)> {
+        let changed = |(_, allowance): &(&LimitScope, &Allowance)| allowance.counted_starts > 0;
         let mut changed: Vec<_> = self.scopes.iter().filter(changed).collect();
         changed.sort_unstable_by_key(|(scope, _)| *scope);
         changed.into_iter().map(|(scope, allowance)| (scope, allowance.after(self.now))).collect()

@@ -116,39 +116,18 @@ pub(crate) fn new_delivery(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::job::{
-        ChatState, ENDPOINT_LABEL, JobId, Retention, Status, Timestamp, Webhook, WebhookFormat,
+        ChatState, ENDPOINT_LABEL, JobId, Status, Timestamp, Webhook, WebhookFormat,
         delivered_version,
     };
+    use crate::store::testing::new_job;
 
     const NOW: Timestamp = Timestamp::from_millis(1_000);
 
     fn submitted(webhook: Option<Box<Webhook>>) -> StoredJob {
-        let kind = Name::new("demo").unwrap();
-        let input = Json::from_text("1").unwrap();
-        let new = NewJob {
-            tenant: TenantId::default(),
-            id: JobId::from_parts(NOW, 7),
-            queue: Name::default_queue(),
-            priority: 0,
-            fingerprint: Fingerprint::of(&kind, &input, None).unwrap(),
-            kind,
-            input,
-            idempotency_key: None,
-            start: Start::Now,
-            max_attempts: 3,
-            timeout: None,
-            labels: BTreeMap::new(),
-            retention: Retention::default(),
-            parent_id: None,
-            payload: None,
-            key_id: None,
-            webhook,
-        };
-        StoredJob::accepted(&new, NOW)
+        let new = new_job(JobId::from_parts(NOW, 7), Json::from_text("1").unwrap());
+        StoredJob::accepted(&NewJob { webhook, ..new }, NOW)
     }
 
     fn subscriptions(filters: &[&[&str]]) -> Subscriptions {

@@ -4,14 +4,25 @@
 //! transaction of its own, so that no transaction is open while a handler runs. Hot tables are small and
 //! separate from large or finished rows: see the first migration.
 
-/// Repeats an attempt while its error is transient.
+/// Repeats an attempt while its error is transient. `$is_retry` is true after the first attempt, which may have
+/// been committed although its response was lost.
 macro_rules! retrying {
-    ($work:expr) => {{
+    ($attempt:expr) => {
+        retrying!(_is_retry => $attempt)
+    };
+    ($is_retry:ident => $attempt:expr) => {{
+        use $crate::store::postgres::connection::error::{PgError, RetryState};
         let mut retries = RetryState::default();
         loop {
-            match $work.await {
+            let $is_retry = retries.is_retry();
+            let done: Result<_, PgError> = $attempt.await;
+            match done {
                 Ok(done) => break Ok(done),
-                Err(error) => retries.again(error).await?,
+                Err(error) => {
+                    if let Err(error) = retries.again(error).await {
+                        break Err(error);
+                    }
+                }
             }
         }
     }};
@@ -41,14 +52,13 @@ mod sql_submissions;
 mod submit;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "sqlite")]
 mod transfer;
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -61,24 +71,22 @@ pub use schema::{DatabaseInfo, OpenError, inspect, migrate};
 /// The Postgres client crate, in the version that
 /// [`Submission::in_transaction`](crate::Submission::in_transaction) accepts.
 pub use tokio_postgres;
+#[cfg(feature = "sqlite")]
 pub(crate) use transfer::fit_for_postgres;
 
 use self::claim::lane_cursors::LaneCursors;
 use self::claim::query::Rotation;
 use self::connection::batcher::Batcher;
-use self::connection::database::Database;
-use self::connection::error::{RetryState, to_store_error};
+use self::connection::database::PgDatabase;
+use self::connection::error::PgError;
 use self::connection::notify::{self, Notifier};
+use self::connection::params::Param;
 use self::lease_cache::LeaseCache;
 use self::outbox::SubscriptionCache;
-use super::{
-    Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
-    Heartbeat, JobStore, JobVersion, LeaseRef, MaintenanceStore, NewJob, Page, PageRequest,
-    QueueState, Renewal, ReplicaState, ReplicaStore, Report, SettleResult, Settlement, Store,
-    StoreError, SubmitResult, WorkerStore,
-};
+use super::columns::FromRow;
+use super::{Checkpoint, NewJob, SettleResult, Settlement, StoreError, SubmitResult};
 use crate::clock::Clock;
-use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
+use crate::job::TenantId;
 
 /// Batches of one sort in flight at once: while one waits for its sync, the next is assembled.
 const WRITERS: usize = 2;
@@ -95,7 +103,7 @@ pub struct PostgresStore {
 
 /// State shared by all calls.
 struct Inner {
-    database: Arc<Database>,
+    database: Arc<PgDatabase>,
     clock: Clock,
     notify: Notifier,
     lease_cache: LeaseCache,
@@ -140,39 +148,29 @@ impl PostgresStore {
             subscriptions: SubscriptionCache::default(),
             outbox_notify: Arc::default(),
         });
-        let mut retries = RetryState::default();
-        while let Err(error) = inner.sync_clock().await {
-            let again = retries.again(error).await;
-            again.map_err(|error| {
-                OpenError::Connect(format!("{}: {error}", inner.database.address()))
-            })?;
-        }
+        retrying!(inner.sync_clock()).map_err(|error: StoreError| {
+            OpenError::Connect(format!("{}: {error}", inner.database.address()))
+        })?;
         let runtime = Handle::current();
         let tasks = vec![
             runtime.spawn(notify::run_sender(Arc::clone(&inner))),
             runtime.spawn(notify::run_listener(Arc::clone(&inner))),
             runtime.spawn(sql_submissions::run(Arc::clone(&inner))),
         ];
-        let (submits, checkpoints, settlements) =
-            (Arc::clone(&inner), Arc::clone(&inner), Arc::clone(&inner));
+        /// Creates a batcher that writes by a method of [`Inner`].
+        macro_rules! batcher {
+            ($bytes_of:path, $write:ident) => {{
+                let inner = Arc::clone(&inner);
+                Batcher::new(runtime.clone(), WRITERS, $bytes_of, move |items| {
+                    let inner = Arc::clone(&inner);
+                    async move { inner.$write(items).await }
+                })
+            }};
+        }
         Ok(Self {
-            submits: Batcher::new(runtime.clone(), WRITERS, submit::bytes_of, move |jobs| {
-                let inner = Arc::clone(&submits);
-                async move { inner.submit_batch(jobs).await }
-            }),
-            checkpoints: Batcher::new(
-                runtime.clone(),
-                WRITERS,
-                checkpoints::bytes_of,
-                move |steps| {
-                    let inner = Arc::clone(&checkpoints);
-                    async move { inner.checkpoint_batch(steps).await }
-                },
-            ),
-            settlements: Batcher::new(runtime, WRITERS, settle::bytes_of, move |ends| {
-                let inner = Arc::clone(&settlements);
-                async move { inner.settle_batch(ends).await }
-            }),
+            submits: batcher!(submit::bytes_of, submit_batch),
+            checkpoints: batcher!(checkpoints::bytes_of, checkpoint_batch),
+            settlements: batcher!(settle::bytes_of, settle_batch),
             inner,
             tasks,
         })
@@ -188,213 +186,85 @@ impl Drop for PostgresStore {
     }
 }
 
-#[async_trait]
-impl JobStore for PostgresStore {
-    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
-        self.submits.write(jobs).await
-    }
-
-    async fn job(&self, tenant: &TenantId, id: JobId) -> Result<Record, StoreError> {
-        retrying!(self.inner.try_record(tenant, id))
-    }
-
-    async fn jobs(
-        &self,
-        tenant: &TenantId,
-        filter: &Filter,
-        page: &PageRequest,
-    ) -> Result<Page, StoreError> {
-        retrying!(self.inner.try_jobs(tenant, filter, page))
-    }
-
-    async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError> {
-        retrying!(self.inner.try_record_by_key(tenant, key))
-    }
-
-    async fn input(&self, tenant: &TenantId, id: JobId) -> Result<Json, StoreError> {
-        retrying!(self.inner.try_input(tenant, id))
-    }
-
-    async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError> {
-        retrying!(self.inner.try_steps(tenant, id))
-    }
-
-    async fn versions(
-        &self,
-        jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
-        retrying!(self.inner.try_versions(jobs))
-    }
-
-    async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
-        retrying!(self.inner.try_blobs(tenant, id))
-    }
-
-    async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
-        retrying!(self.inner.try_cancel(tenant, id))
-    }
-
-    async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
-        self.inner.resume(tenant, id).await
-    }
-
-    async fn fork(
-        &self,
-        tenant: &TenantId,
-        id: JobId,
-        new_id: JobId,
-        from_step: Option<&str>,
-    ) -> Result<Job, StoreError> {
-        retrying!(self.inner.try_fork(tenant, id, new_id, from_step))
-    }
-
-    async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
-        self.inner.purge(tenant, id).await
-    }
-
-    async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
-        retrying!(self.inner.try_queues(tenant))
-    }
-
-    async fn pause_queue(
-        &self,
-        tenant: &TenantId,
-        queue: &Name,
-        paused: bool,
-    ) -> Result<(), StoreError> {
-        retrying!(self.inner.try_pause_queue(tenant, queue, paused))
-    }
-
-    async fn count_pending(
-        &self,
-        tenant: &TenantId,
-        queue: Option<&Name>,
-        up_to: u64,
-    ) -> Result<u64, StoreError> {
-        retrying!(self.inner.try_count_pending(tenant, queue, up_to))
-    }
-
-    async fn usage(
-        &self,
-        tenant: &TenantId,
-        from: Timestamp,
-        to: Timestamp,
-    ) -> Result<Vec<UsageRow>, StoreError> {
-        retrying!(self.inner.try_usage(tenant, from, to))
-    }
+/// Calls the method of [`Inner`] with the same name, and repeats it while its error is transient. A method that
+/// repeats its own attempts returns [`StoreError`]s, which are not repeated again.
+macro_rules! call {
+    ($this:ident, submit, $jobs:ident) => {
+        $this.submits.write($jobs)
+    };
+    ($this:ident, checkpoint, $checkpoint:ident) => {
+        $this.checkpoints.write_one($checkpoint)
+    };
+    ($this:ident, settle, $settlements:ident) => {
+        $this.settlements.write($settlements)
+    };
+    ($this:ident, report, $reports:ident) => {
+        $this.inner.report(&$reports)
+    };
+    ($this:ident, renew, $leases:ident, $duration:ident) => {
+        $this.inner.renew(&$leases, $duration)
+    };
+    ($this:ident, record_deletions, $deletions:ident, $replica:ident) => {
+        async { retrying!($this.inner.record_deletions(&$deletions, $replica)) }
+    };
+    ($this:ident, orphan_blobs, $blobs:ident) => {
+        async { retrying!($this.inner.orphan_blobs(&$blobs)) }
+    };
+    ($this:ident, now) => {
+        $this.inner.clock.now()
+    };
+    ($this:ident, change_notifications) => {
+        Some($this.inner.notify.subscribe())
+    };
+    ($this:ident, outbox_notify) => {
+        Arc::clone(&$this.inner.outbox_notify)
+    };
+    ($this:ident, $method:ident $(, $argument:ident)*) => {
+        async { retrying!($this.inner.$method($($argument),*)) }
+    };
 }
 
-#[async_trait]
-impl WorkerStore for PostgresStore {
-    async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
-        self.inner.claim(want).await
-    }
+crate::delegate_store!(impl[] for PostgresStore, call);
 
-    async fn renew(
+impl Inner {
+    async fn all<T: FromRow>(
         &self,
-        leases: Vec<LeaseRef>,
-        duration: Duration,
-    ) -> Result<Vec<Renewal>, StoreError> {
-        self.inner.renew(&leases, duration).await
+        sql: &'static str,
+        params: &[&dyn Param],
+    ) -> Result<Vec<T>, PgError> {
+        self.database.connection().await?.all(sql, params).await
     }
 
-    async fn report(&self, reports: Vec<Report>) -> Vec<Result<(), StoreError>> {
-        self.inner.report(&reports).await
-    }
-
-    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError> {
-        self.checkpoints.write_one(checkpoint).await
-    }
-
-    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
-        self.settlements.write(settlements).await
-    }
-
-    async fn record_work_dir(
+    async fn first<T: FromRow>(
         &self,
-        lease: &LeaseRef,
-        path: &str,
-        replica: &str,
-    ) -> Result<(), StoreError> {
-        retrying!(self.inner.try_record_work_dir(lease, path, replica))
-    }
-}
-
-#[async_trait]
-impl MaintenanceStore for PostgresStore {
-    async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
-        if self.inner.try_enqueue_incoming().await > 0 {
-            self.inner.notify.wake_claims();
-        }
-        if let Err(error) = self.inner.maintain_lane_cursors().await {
-            tracing::warn!(error = %to_store_error(error), "cannot look after lanes");
-        }
-        retrying!(self.inner.try_rescue(limit))
+        sql: &'static str,
+        params: &[&dyn Param],
+    ) -> Result<Option<T>, PgError> {
+        self.database.connection().await?.first(sql, params).await
     }
 
-    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
-        retrying!(self.inner.try_prune(limit))
-    }
-
-    async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
-        retrying!(self.inner.try_expire_payloads(kept, limit))
-    }
-
-    async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        retrying!(self.inner.try_blobs_to_delete(limit))
-    }
-
-    async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        retrying!(self.inner.try_work_dirs(host, limit))
-    }
-
-    async fn record_deletions(
+    /// Reads all rows over a connection that sees one tenant only.
+    async fn all_of<T: FromRow>(
         &self,
-        deletions: Vec<Deletion>,
-        replica: &str,
-    ) -> Result<(), StoreError> {
-        retrying!(self.inner.try_record_deletions(&deletions, replica))
+        tenant: &TenantId,
+        sql: &'static str,
+        params: &[&dyn Param],
+    ) -> Result<Vec<T>, PgError> {
+        self.database.tenant_connection(tenant).await?.all(sql, params).await
     }
 
-    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
-        retrying!(self.inner.try_orphan_blobs(&blobs))
+    /// Reads the first row over a connection that sees one tenant only.
+    async fn first_of<T: FromRow>(
+        &self,
+        tenant: &TenantId,
+        sql: &'static str,
+        params: &[&dyn Param],
+    ) -> Result<Option<T>, PgError> {
+        self.database.tenant_connection(tenant).await?.first(sql, params).await
     }
 
-    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
-        retrying!(self.inner.try_blob_bytes(tenant))
-    }
-
-    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
-        retrying!(self.inner.try_roll_up_usage(limit))
-    }
-}
-
-#[async_trait]
-impl ReplicaStore for PostgresStore {
-    async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
-        retrying!(self.inner.try_heartbeat(beat))
-    }
-
-    async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
-        retrying!(self.inner.try_replicas())
-    }
-
-    async fn deregister(&self, replica: &str) -> Result<(), StoreError> {
-        retrying!(self.inner.try_deregister(replica))
-    }
-}
-
-impl Store for PostgresStore {
-    fn now(&self) -> Timestamp {
-        self.inner.clock.now()
-    }
-
-    fn change_notifications(&self) -> Option<ChangeNotifications> {
-        let (line, jobs) = self.inner.notify.subscribe();
-        Some(ChangeNotifications { ready: line, jobs })
-    }
-
-    fn outbox_notify(&self) -> Arc<Notify> {
-        Arc::clone(&self.inner.outbox_notify)
+    /// Runs a statement. Returns the number of rows.
+    async fn run(&self, sql: &'static str, params: &[&dyn Param]) -> Result<usize, PgError> {
+        Ok(self.database.connection().await?.query(sql, params).await?.len())
     }
 }

@@ -35,10 +35,9 @@ pub use connection::open::{OpenError, inspect, migrate_file, version};
 
 use self::claim::Rotation;
 use self::connection::error::SqliteError;
-use self::connection::readers::Readers;
 use self::connection::task::Tx;
-use self::connection::writer::Writer;
-use self::connection::{open, task, writer};
+use self::connection::threads::TaskThreads;
+use self::connection::{open, readers, task, writer};
 use self::maintenance::{blobs, prune, rescue};
 use self::queries::{find, list, queues};
 use super::{
@@ -55,8 +54,8 @@ use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, Usag
 // lock is released after that.
 pub struct SqliteStore {
     /// `None` in memory, where only the writer has a connection.
-    readers: Option<Readers>,
-    writer: Writer,
+    readers: Option<TaskThreads>,
+    writer: TaskThreads,
     clock: Clock,
     rotation: Arc<Rotation>,
     outbox_notify: Arc<Notify>,
@@ -75,9 +74,9 @@ impl SqliteStore {
         let outbox_notify = Arc::new(Notify::new());
         let (marker, told) = (Some(opened.marker), Arc::clone(&outbox_notify));
         Ok(Self {
-            writer: Writer::start(opened.writer, clock.clone(), marker, told).map_err(io)?,
+            writer: writer::start(opened.writer, clock.clone(), marker, told).map_err(io)?,
             outbox_notify,
-            readers: Some(Readers::start(opened.readers, &clock).map_err(io)?),
+            readers: Some(readers::start(opened.readers, &clock).map_err(io)?),
             clock,
             rotation: Arc::default(),
             _lock: Some(opened.lock),
@@ -91,7 +90,7 @@ impl SqliteStore {
         let outbox_notify = Arc::new(Notify::new());
         let told = Arc::clone(&outbox_notify);
         Ok(Self {
-            writer: Writer::start(conn, clock.clone(), None, told).map_err(io)?,
+            writer: writer::start(conn, clock.clone(), None, told).map_err(io)?,
             outbox_notify,
             readers: None,
             clock,
@@ -139,7 +138,7 @@ impl SqliteStore {
         let mut results = Vec::with_capacity(answers.len());
         for answer in answers {
             results.push(match answer {
-                Ok(answer) => answer.await.unwrap_or_else(|_| Err(writer::gone())),
+                Ok(answer) => answer.await.unwrap_or_else(|_| Err(self.writer.stopped())),
                 Err(error) => Err(error),
             });
         }

@@ -39,15 +39,7 @@ impl ExportedJob {
         let last = self.history.lines().last().and_then(|line| serde_json::from_str(line).ok());
         let at = last.map_or(job.run_at, |event: Event| event.at);
         let lease = LeaseRef { tenant: job.tenant.clone(), job: job.id, epoch: self.entry.epoch };
-        let release = Settlement {
-            lease,
-            outcome: Outcome::Released,
-            phases: Vec::new(),
-            progress: None,
-            artifacts: Vec::new(),
-            tokens: crate::job::Tokens::default(),
-        };
-        self.entry.settle(&release, at)?;
+        self.entry.settle(&Settlement::of(lease, Outcome::Released), at)?;
         // A job with a cancellation request finishes here.
         self.used = self.entry.meter(self.steps.len() as u64).map(|usage| UsageRow {
             hour: hour_of(at),

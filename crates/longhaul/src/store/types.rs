@@ -187,6 +187,7 @@ impl QueueCapacity {
     }
 
     /// Returns the largest capacity.
+    #[cfg(feature = "postgres")]
     pub(crate) fn most(&self) -> usize {
         self.known.values().copied().fold(self.each, usize::max)
     }
@@ -300,6 +301,20 @@ pub struct Settlement {
     pub artifacts: Vec<NewBlob>,
     /// Language model tokens, metered if the job finishes.
     pub tokens: Tokens,
+}
+
+impl Settlement {
+    /// Creates a settlement with this outcome and nothing else.
+    pub fn of(lease: LeaseRef, outcome: Outcome) -> Self {
+        Self {
+            lease,
+            outcome,
+            phases: Vec::new(),
+            progress: None,
+            artifacts: Vec::new(),
+            tokens: Tokens::default(),
+        }
+    }
 }
 
 /// The result of a settlement.

@@ -320,24 +320,7 @@ async fn audit_log_is_listed_latest_first_and_by_target(desk: Desk) {
     assert_eq!(ids(everything(9)).await.0, ["a4", "a3", "a2"]);
 }
 
-macro_rules! on_both_stores {
-    ($($case:ident,)*) => {
-        mod in_sqlite {
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $case() {
-                super::$case(super::Desk::sqlite()).await;
-            })*
-        }
-        mod in_postgres {
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $case() {
-                super::$case(super::Desk::postgres().await).await;
-            })*
-        }
-    };
-}
-
-on_both_stores! {
+crate::support::on_both_stores! {
     tenant_is_created_once,
     tenants_are_listed_in_pages,
     tenant_change_keeps_unnamed_fields,

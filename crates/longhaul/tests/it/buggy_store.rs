@@ -301,49 +301,11 @@ impl BuggyStore {
     }
 }
 
-macro_rules! call {
-    ($this:ident, submit, $jobs:ident) => {
-        $this.submit($jobs)
-    };
-    ($this:ident, job, $tenant:ident, $id:ident) => {
-        $this.job($tenant, $id)
-    };
-    ($this:ident, steps, $tenant:ident, $id:ident) => {
-        $this.steps($tenant, $id)
-    };
-    ($this:ident, fork, $tenant:ident, $id:ident, $new_id:ident, $from_step:ident) => {
-        $this.fork($tenant, $id, $new_id, $from_step)
-    };
-    ($this:ident, versions, $jobs:ident) => {
-        $this.versions($jobs)
-    };
-    ($this:ident, claim, $want:ident) => {
-        $this.claim($want)
-    };
-    ($this:ident, renew, $leases:ident, $duration:ident) => {
-        $this.renew($leases, $duration)
-    };
-    ($this:ident, report, $reports:ident) => {
-        $this.report($reports)
-    };
-    ($this:ident, checkpoint, $checkpoint:ident) => {
-        $this.checkpoint($checkpoint)
-    };
-    ($this:ident, settle, $settlements:ident) => {
-        $this.settle($settlements)
-    };
-    ($this:ident, rescue, $limit:ident) => {
-        $this.rescue($limit)
-    };
-    ($this:ident, usage, $tenant:ident, $from:ident, $to:ident) => {
-        $this.usage($tenant, $from, $to)
-    };
-    ($this:ident, $method:ident $(, $argument:ident)*) => {
-        $this.inner.$method($($argument),*)
-    };
-}
-
-longhaul::delegate_store!(impl[] for BuggyStore, call);
+longhaul::delegate_store!(
+    impl for BuggyStore,
+    to [inner],
+    except submit job steps fork versions claim renew report checkpoint settle rescue usage
+);
 
 /// Returns the first violation that the checker reports for a store with this bug, in at most
 /// `seeds` runs.

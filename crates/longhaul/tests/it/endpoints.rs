@@ -381,25 +381,7 @@ async fn new_delivery_notifies_the_outbox(desk: Desk) {
     told.notified().await;
 }
 
-macro_rules! on_both_stores {
-    ($($case:ident,)*) => {
-        mod in_sqlite {
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $case() {
-                super::$case(super::Desk::sqlite()).await;
-            })*
-        }
-
-        mod in_postgres {
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $case() {
-                super::$case(super::Desk::postgres().await).await;
-            })*
-        }
-    };
-}
-
-on_both_stores! {
+crate::support::on_both_stores! {
     every_transition_adds_one_delivery,
     tenant_and_event_filter_select_endpoints,
     cancel_resume_fork_and_lost_leases_add_deliveries,

@@ -20,4 +20,5 @@ mod postgres;
 mod random;
 mod shared_store;
 mod sql_submit;
+mod support;
 mod transfer;

@@ -23,7 +23,7 @@ use longhaul::store::{
     Settlement, Start, Store, StoreError, SubmitResult, WorkerStore,
 };
 
-use state::{Kept, Row, State};
+use state::{Row, State, StoredBlob};
 
 const GONE_FOR: Duration = Duration::from_hours(24 * 366);
 
@@ -346,7 +346,7 @@ impl WorkerStore for ModelStore {
     ) -> Result<(), StoreError> {
         let (mut state, now) = (self.state(), self.now());
         state.held(lease)?;
-        let folder = Kept::folder(lease, path, replica, now);
+        let folder = StoredBlob::folder(lease, path, replica, now);
         if !state.blobs_of(&lease.tenant, lease.job).any(|kept| kept.blob.path == path) {
             state.blobs.push(folder);
         }
@@ -405,7 +405,7 @@ impl MaintenanceStore for ModelStore {
     async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
         let (state, now) = (self.state(), self.now());
         let doomed = state.blobs.iter().filter(|kept| kept.bury_at.is_some_and(|at| at <= now));
-        Ok(doomed.take(limit).map(Kept::to_ref).collect())
+        Ok(doomed.take(limit).map(StoredBlob::to_ref).collect())
     }
 
     async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
@@ -414,7 +414,7 @@ impl MaintenanceStore for ModelStore {
             let Blob { role, path, deleted_at, .. } = &kept.blob;
             *role == BlobRole::Folder && deleted_at.is_none() && path.starts_with(&host)
         });
-        Ok(here.take(limit).map(Kept::to_ref).collect())
+        Ok(here.take(limit).map(StoredBlob::to_ref).collect())
     }
 
     async fn record_deletions(

@@ -90,25 +90,8 @@ impl SharedStore {
     }
 }
 
-macro_rules! call {
-    ($this:ident, versions, $jobs:ident) => {
-        $this.versions($jobs)
-    };
-    ($this:ident, count_pending, $tenant:ident, $queue:ident, $up_to:ident) => {
-        $this.count_pending($tenant, $queue, $up_to)
-    };
-    ($this:ident, outbox_notify) => {
-        $this.outbox_notify()
-    };
-    ($this:ident, change_notifications) => {
-        $this.change_notifications()
-    };
-    ($this:ident, replicas) => {
-        $this.replicas()
-    };
-    ($this:ident, $method:ident $(, $argument:ident)*) => {
-        $this.inner.$method($($argument),*)
-    };
-}
-
-longhaul::delegate_store!(impl[] for SharedStore, call);
+longhaul::delegate_store!(
+    impl for SharedStore,
+    to [inner],
+    except versions count_pending outbox_notify change_notifications replicas
+);

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::job::{Name, Outcome, Progress, Record, Step, Timestamp, Usage};
+use longhaul::job::{Name, Outcome, Progress, Record, Step, Usage};
 use longhaul::store::conformance::{
     StoreHarness, done, failed, failed_for_good, name, settlement, tenant,
 };
@@ -20,6 +20,7 @@ use longhaul::{Clock, JobId, Status, TenantId};
 use tokio_postgres::Client;
 
 use crate::postgres::TestDatabase;
+use crate::support::total_usage;
 
 /// A source, a target, and a second connection to the target's database.
 struct Move {
@@ -339,16 +340,6 @@ async fn transfer_rejects_a_duplicate_idempotency_key_and_a_live_replica() {
     assert!(matches!(told, Err(TransferError::TargetInUse { .. })), "{told:?}");
 }
 
-async fn used(store: &dyn Store) -> Usage {
-    let (from, to) = (Timestamp::from_millis(0), Timestamp::MAX);
-    let rows = store.usage(&TenantId::default(), from, to).await.unwrap();
-    let mut sum = Usage::default();
-    for row in rows {
-        sum += row.usage;
-    }
-    sum
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_transfer_copies_usage_once() {
     let here = Move::new().await;
@@ -358,23 +349,23 @@ async fn repeated_transfer_copies_usage_once() {
     here.from.cancel(&TenantId::default(), lease).await.unwrap();
     here.clock.advance(Duration::from_millis(1));
     let jobs = every_state(&here.from, &here.clock).await;
-    let Usage { jobs: ended, steps, .. } = used(&here.from).await;
+    let Usage { jobs: ended, steps, .. } = total_usage(&here.from).await;
     for _ in 0..2 {
         assert_eq!(here.copy().await.unwrap().usage, 2, "with a key and without");
         // The job with a cancellation request is stopped by the transfer, with two steps.
         let want = Usage { jobs: ended + 1, steps: steps + 2, ..Usage::default() };
-        assert_eq!(used(&here.to).await, want);
+        assert_eq!(total_usage(&here.to).await, want);
         here.to.roll_up_usage(100).await.unwrap();
     }
     // New usage at the target is added, and metered usage is not metered again.
     let leases = here.to.claim(&want(9)).await.unwrap().leases;
     here.clock.advance(Duration::from_secs(1));
     for (what, new) in [("resumed", 0), ("running", 1)] {
-        let before = used(&here.to).await;
+        let before = total_usage(&here.to).await;
         let lease = leases.iter().find(|lease| lease.job.id == jobs[what]).unwrap();
         let end = settlement(lease, done());
         here.to.settle(vec![end]).await.remove(0).unwrap();
-        let after = used(&here.to).await;
+        let after = total_usage(&here.to).await;
         assert_eq!(
             (after.jobs - before.jobs, after.run_ms - before.run_ms),
             (new, 1_000),

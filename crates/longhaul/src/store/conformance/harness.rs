@@ -1,18 +1,17 @@
 //! The harness: a store under test, its clock, and shorthands for test cases.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::job::{
-    Fingerprint, IdSource, Job, JobError, JobId, Json, Name, Outcome, Record, Retention, TenantId,
-    Timestamp,
+    IdSource, Job, JobError, JobId, Json, Name, Outcome, Record, TenantId, Timestamp,
 };
+use crate::store::testing::new_job;
 use crate::store::{
     Checkpoint, Claim, ClaimResult, KindCapacity, Lease, NewJob, Report, SettleResult, Settlement,
-    Start, Store, StoreError, SubmitResult,
+    Store, StoreError, SubmitResult,
 };
 
 /// Lease duration in all cases.
@@ -118,26 +117,7 @@ impl StoreHarness {
 
     /// Returns a submission with this input.
     pub fn job_with(&self, input: &str) -> NewJob {
-        let (kind, input) = (demo(), json(input));
-        NewJob {
-            tenant: TenantId::default(),
-            id: self.id(),
-            fingerprint: Fingerprint::of(&kind, &input, None).unwrap(),
-            kind,
-            queue: Name::default_queue(),
-            priority: 0,
-            input,
-            idempotency_key: None,
-            start: Start::Now,
-            max_attempts: 3,
-            timeout: None,
-            labels: BTreeMap::new(),
-            retention: Retention::default(),
-            parent_id: None,
-            payload: None,
-            key_id: None,
-            webhook: None,
-        }
+        new_job(self.id(), json(input))
     }
 
     /// Returns a submission with this idempotency key.
@@ -294,14 +274,7 @@ impl StoreHarness {
 
 /// Returns a settlement without unreported phases or progress.
 pub fn settlement(lease: &Lease, outcome: Outcome) -> Settlement {
-    Settlement {
-        lease: lease.to_ref(),
-        outcome,
-        phases: Vec::new(),
-        progress: None,
-        artifacts: Vec::new(),
-        tokens: crate::job::Tokens::default(),
-    }
+    Settlement::of(lease.to_ref(), outcome)
 }
 
 /// Returns the kind of demo jobs.

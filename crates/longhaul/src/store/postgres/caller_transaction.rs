@@ -7,7 +7,7 @@ use super::connection::columns::{millis, small};
 use super::connection::error::describe;
 use super::connection::params::Param;
 use super::{sql, submit};
-use crate::job::{JobId, Timestamp};
+use crate::job::JobId;
 use crate::store::{NewJob, Start, StoreError};
 
 /// Error of a submission inside the caller's transaction, which has then failed.
@@ -27,17 +27,17 @@ pub(crate) async fn submit_in_transaction(
     let (run_at, delay) = match new.start {
         Start::Now => (None, None),
         Start::In(delay) => (None, Some(millis(delay))),
-        Start::At(at) => (Some(Timestamp::as_millis(at)), None),
+        Start::At(at) => (Some(at), None),
     };
     let labels =
         submit::labels(new).map_err(|error| SqlSubmitError::Invalid(format!("{error:?}")))?;
     let timeout = new.timeout.map(millis);
     let (completed, failed) = (millis(new.retention.completed), millis(new.retention.failed));
     let params: [&dyn Param; 13] = [
-        &new.kind.as_str(),
+        &new.kind,
         &new.input.as_str(),
-        &new.tenant.as_str(),
-        &new.queue.as_str(),
+        &new.tenant,
+        &new.queue,
         &new.priority,
         &run_at,
         &delay,

@@ -5,8 +5,10 @@ use std::collections::{HashMap, HashSet};
 use super::batch::columns;
 use super::connection::columns::{Columns, int, small, unreadable};
 use super::connection::database::Connection;
-use super::connection::error::{PgError, RetryState};
+use super::connection::error::PgError;
 use super::{Inner, sql};
+use crate::job::{JobId, TenantId, Timestamp};
+use crate::store::columns::ReadColumns;
 use crate::store::{Checkpoint, LeaseRef, StoreError};
 
 /// Returns the approximate size of a checkpoint.
@@ -17,14 +19,14 @@ pub(super) fn bytes_of(step: &Checkpoint) -> usize {
 columns! {
     /// A checkpoint, in the order of the parameters of `insert_steps.sql`.
     struct StepRow<'a> => StepBatch {
-        tenant: &'a str,
-        id: String,
+        tenant: &'a TenantId,
+        id: JobId,
         epoch: i64,
         name: &'a str,
         position: i32,
         output: &'a str,
         alone: bool,
-        started_at: i64,
+        started_at: Timestamp,
     }
 }
 
@@ -34,17 +36,8 @@ impl Inner {
         &self,
         steps: Vec<Checkpoint>,
     ) -> Vec<Result<(), StoreError>> {
-        let mut retries = RetryState::default();
-        loop {
-            match self.try_checkpoint(&steps).await {
-                Ok(results) => return results,
-                Err(error) => {
-                    if let Err(error) = retries.again(error).await {
-                        return steps.iter().map(|_| Err(error.clone())).collect();
-                    }
-                }
-            }
-        }
+        let stored = retrying!(self.try_checkpoint(&steps));
+        stored.unwrap_or_else(|error| vec![Err(error); steps.len()])
     }
 
     /// Stores checkpoints and keeps the lease cache's step counts exact, so that settling needs no count.
@@ -80,17 +73,17 @@ impl Inner {
         let mut batch = StepBatch::default();
         for step in order.iter().filter_map(|index| steps.get(*index)) {
             batch.push(StepRow {
-                tenant: step.lease.tenant.as_str(),
-                id: step.lease.job.to_string(),
+                tenant: &step.lease.tenant,
+                id: step.lease.job,
                 epoch: int(step.lease.epoch),
                 name: &step.name,
                 position: small(step.position),
                 output: step.output.as_str(),
                 alone: step.alone,
-                started_at: step.started_at.as_millis(),
+                started_at: step.started_at,
             });
         }
-        let now = self.clock.now().as_millis();
+        let now = self.clock.now();
         let mut params = batch.params();
         params.push(&now);
         let mut connection = self.database.connection().await?;
@@ -108,7 +101,7 @@ impl Inner {
                     *slot = None;
                 }
             } else {
-                inserted.insert((columns.get()?, columns.get()?, columns.get()?));
+                inserted.insert(columns.get()?);
             }
         }
         // Of two steps with one name, one is inserted and the other is compared with it.
@@ -140,28 +133,21 @@ impl Inner {
 }
 
 /// Tenant, job and name of a step.
-type StepKey = (String, String, String);
+type StepKey = (TenantId, JobId, String);
 
 fn step_key(step: &Checkpoint) -> StepKey {
     let LeaseRef { tenant, job, .. } = &step.lease;
-    (tenant.as_str().to_owned(), job.to_string(), step.name.clone())
+    (tenant.clone(), *job, step.name.clone())
 }
 
 struct StoredOutputs(HashMap<StepKey, String>);
 
 impl StoredOutputs {
     async fn read(connection: &mut Connection, steps: &[&Checkpoint]) -> Result<Self, PgError> {
-        let tenants: Vec<&str> = steps.iter().map(|step| step.lease.tenant.as_str()).collect();
-        let ids: Vec<String> = steps.iter().map(|step| step.lease.job.to_string()).collect();
-        let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
-        let rows = connection.query(sql::STORED_STEPS, &[&tenants, &ids, &names]).await?;
-        let mut outputs = HashMap::new();
-        for row in &rows {
-            let mut columns = Columns::of(row);
-            let key = (columns.get()?, columns.get()?, columns.get()?);
-            outputs.insert(key, columns.get()?);
-        }
-        Ok(Self(outputs))
+        let keys = steps.iter().map(|step| (&step.lease.tenant, step.lease.job, &*step.name));
+        let (tenants, ids, names): (Vec<&TenantId>, Vec<JobId>, Vec<&str>) = keys.collect();
+        let outputs = connection.all(sql::STORED_STEPS, &[&tenants, &ids, &names]).await?;
+        Ok(Self(outputs.into_iter().collect()))
     }
 
     /// Accepts a step that was stored before with the same output.

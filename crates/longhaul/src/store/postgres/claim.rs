@@ -3,7 +3,7 @@
 //! One claim is one transaction:
 //!
 //! 1. [`query`] reads and locks the first due jobs of each lane: the [`candidates`].
-//! 2. [`fairness`] selects among them, round-robin over tenants (over queues for deliveries). With
+//! 2. [`fairness`](crate::store::fairness) selects among them, round-robin over tenants (over queues for deliveries). With
 //!    limits, [`limits`] repeats both steps until the limits or the jobs are exhausted.
 //! 3. The selected jobs leave the queue and get their leases ([`ClaimBatch`]).
 //! 4. After the commit, the steps that earlier attempts finished are added.
@@ -12,7 +12,6 @@
 //! unreadable jobs out of the way.
 
 pub(super) mod candidates;
-pub(super) mod fairness;
 pub(super) mod lane_cursors;
 mod limits;
 pub(super) mod quarantine;
@@ -21,25 +20,25 @@ pub(super) mod query;
 use std::collections::HashMap;
 
 use self::candidates::{Candidate, Candidates, Selection};
-use self::fairness::Picker;
 use self::query::{ClaimQuery, Rotation};
 use super::batch::columns;
-use super::connection::columns::{Columns, int, small, to_json, without_nul};
+use super::connection::columns::{int, read_first, small, to_json, without_nul};
 use super::connection::database::Transaction;
-use super::connection::error::{PgError, RetryState};
+use super::connection::error::PgError;
 use super::connection::params::Param;
 use super::lease_cache::{CachedLease, StepCount};
-use super::queries::find;
-use super::row::Row;
+use super::row::JobRow;
+use super::settle::{TenantJob, job_key};
 use super::{Inner, sql};
-use crate::job::{JobId, Json, Step, Timestamp};
+use crate::job::{JobId, Json, Name, Step, TenantId, Timestamp};
+use crate::store::fairness::CandidateSelector;
 use crate::store::limits::{LimitCheck, LimitKey};
-use crate::store::{Claim, ClaimResult, Lease, QueueCapacity, StoreError};
+use crate::store::{Claim, ClaimResult, Lease, QueueCapacity};
 
 impl Inner {
     /// Claims due jobs. A claim with nothing to do also enqueues jobs that were submitted by SQL, and
     /// then tries once more.
-    pub(super) async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
+    pub(super) async fn claim(&self, want: &Claim) -> Result<ClaimResult, PgError> {
         let claimed = self.claim_ready(want).await?;
         if claimed.leases.is_empty() {
             // The first attempt may have read the queue before the submissions were committed.
@@ -58,28 +57,22 @@ impl Inner {
         Ok(claimed)
     }
 
-    async fn claim_ready(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
+    async fn claim_ready(&self, want: &Claim) -> Result<ClaimResult, PgError> {
         let claim_id: i64 = rand::random();
-        let mut retries = RetryState::default();
-        let mut is_retry = false;
-        loop {
-            let claimed = if is_retry {
+        let claimed = retrying!(is_retry => async {
+            if is_retry {
                 self.claim_again(want, claim_id).await
             } else {
                 self.try_claim(want, claim_id).await
-            };
-            match claimed {
-                Ok(claimed) => return Ok(claimed),
-                Err(error) => retries.again(error).await?,
             }
-            is_retry = true;
-        }
+        });
+        Ok(claimed?)
     }
 
     /// Returns the leases of an earlier attempt whose response was lost, or claims.
     async fn claim_again(&self, want: &Claim, claim_id: i64) -> Result<ClaimResult, PgError> {
         let mut connection = self.database.connection().await?;
-        let rows = connection.query(sql::CLAIMED_BEFORE, &[&&*want.replica, &claim_id]).await?;
+        let rows = connection.query(sql::CLAIMED_BEFORE, &[&want.replica, &claim_id]).await?;
         drop(connection);
         if rows.is_empty() {
             return self.try_claim(want, claim_id).await;
@@ -99,7 +92,10 @@ impl Inner {
         let mut limits = LimitCheck::new(&want.limits, now);
         let (transaction, selection) = if limits.is_open() {
             let (transaction, candidates) = self.lock_candidates(want, now).await?;
-            (transaction, Selection::choose(candidates, &mut Picker::new(want), &mut limits))
+            (
+                transaction,
+                Selection::choose(candidates, &mut CandidateSelector::new(want), &mut limits),
+            )
         } else {
             self.select_within_limits(want, now, &mut limits).await?
         };
@@ -127,31 +123,29 @@ impl Inner {
             leases.push(lease(row, candidate.input, expires_at));
         }
 
-        let claimed_at = now.as_millis();
         let next_due_at = |rows: &[tokio_postgres::Row], limits: &LimitCheck<'_>| {
-            let next = rows.first().map_or(Ok(None), |row| Columns::of(row).opt_at())?;
+            let next = read_first::<Option<Timestamp>>(rows)?.flatten();
             Ok::<_, PgError>(next.into_iter().chain(limits.next_at()).min())
         };
         let Some(last) = leases.last() else {
-            let next = transaction.commit_with(sql::NEXT_DUE, &[&claimed_at]).await?;
+            let next = transaction.commit_with(sql::NEXT_DUE, &[&now]).await?;
             return Ok(ClaimResult { leases, next_due_at: next_due_at(&next, &limits)? });
         };
         self.rotation(want).set_last_served(&last.job);
         if !limits.is_open() {
             self.save_counters(&transaction, &limits).await?;
         }
-        let replica = without_nul(&want.replica).into_owned();
-        let expires_at = now.after(want.lease).as_millis();
+        let (replica, expires_at) = (without_nul(&want.replica), now.after(want.lease));
         let mut params = batch.params();
-        params.extend([&replica as &dyn Param, &claimed_at, &expires_at, &claim_id, &counted]);
+        params.extend([&replica as &dyn Param, &now, &expires_at, &claim_id, &counted]);
         let next = if !outbox.is_empty() {
             transaction.query(sql::CLAIM_JOBS, &params).await?;
             outbox.write(&transaction, now).await?;
-            let next = transaction.commit_with(sql::NEXT_DUE, &[&claimed_at]).await?;
+            let next = transaction.commit_with(sql::NEXT_DUE, &[&now]).await?;
             self.notify_outbox(&outbox);
             next_due_at(&next, &limits)?
         } else if leases.len() < want.limit {
-            let next_due: (&str, &[&dyn Param]) = (sql::NEXT_DUE, &[&claimed_at]);
+            let next_due: (&str, &[&dyn Param]) = (sql::NEXT_DUE, &[&now]);
             let next = transaction.commit_with_both(next_due, (sql::CLAIM_JOBS, &params)).await?;
             next_due_at(&next, &limits)?
         } else {
@@ -208,21 +202,15 @@ impl Inner {
         next_due_at: Option<Timestamp>,
     ) -> Result<ClaimResult, PgError> {
         let may_have_steps = |lease: &&Lease| lease.epoch > 1 || lease.job.forked_from.is_some();
-        let (tenants, ids): (Vec<String>, Vec<String>) = leases
-            .iter()
-            .filter(may_have_steps)
-            .map(|lease| (lease.job.tenant.as_str().to_owned(), lease.job.id.to_string()))
-            .unzip();
+        let keys = leases.iter().filter(may_have_steps).map(|lease| job_key(&lease.job));
+        let (tenants, ids): (Vec<TenantId>, Vec<JobId>) = keys.unzip();
         if !ids.is_empty() {
-            let mut connection = self.database.connection().await?;
-            let mut steps: HashMap<(String, JobId), Vec<Step>> = HashMap::new();
-            for row in connection.query(sql::STEPS, &[&tenants, &ids]).await? {
-                let (tenant, id, step) = find::step(&row)?;
-                steps.entry((tenant, id)).or_default().push(step);
+            let mut steps: HashMap<TenantJob, Vec<Step>> = HashMap::new();
+            for (key, step) in self.all(sql::STEPS, &[&tenants, &ids]).await? {
+                steps.entry(key).or_default().push(step);
             }
             for lease in &mut leases {
-                let key = (lease.job.tenant.as_str().to_owned(), lease.job.id);
-                lease.steps = steps.remove(&key).unwrap_or_default();
+                lease.steps = steps.remove(&job_key(&lease.job)).unwrap_or_default();
             }
             for lease in leases.iter().filter(may_have_steps) {
                 self.lease_cache.set_steps(lease);
@@ -232,42 +220,42 @@ impl Inner {
     }
 }
 
-fn lease(row: Row, input: Json, expires_at: Timestamp) -> Lease {
+fn lease(row: JobRow, input: Json, expires_at: Timestamp) -> Lease {
     Lease { epoch: row.entry.epoch, expires_at, input, steps: Vec::new(), job: row.entry.job }
 }
 
 columns! {
     /// A selected job, in the order of the parameters of `claim_jobs.sql`.
     struct ClaimedJob => ClaimBatch {
-        tenant: String,
-        queue: String,
-        kind: String,
+        tenant: TenantId,
+        queue: Name,
+        kind: Name,
         priority: i32,
         ready_ctid: Option<String>,
-        id: String,
+        id: JobId,
         epoch: i64,
         version: i64,
         attempt: i32,
-        started_at: i64,
+        started_at: Timestamp,
         code_version: Option<String>,
         progress: Option<String>,
     }
 }
 
 impl ClaimedJob {
-    fn new(row: &Row, ready_ctid: Option<String>) -> Result<Self, PgError> {
+    fn new(row: &JobRow, ready_ctid: Option<String>) -> Result<Self, PgError> {
         let job = &row.entry.job;
         Ok(Self {
-            tenant: job.tenant.as_str().to_owned(),
-            queue: job.queue.as_str().to_owned(),
-            kind: job.kind.as_str().to_owned(),
+            tenant: job.tenant.clone(),
+            queue: job.queue.clone(),
+            kind: job.kind.clone(),
             priority: job.priority,
             ready_ctid,
-            id: job.id.to_string(),
+            id: job.id,
             epoch: int(row.entry.epoch),
             version: int(job.version),
             attempt: small(job.attempt),
-            started_at: job.started_at.unwrap_or(job.created_at).as_millis(),
+            started_at: job.started_at.unwrap_or(job.created_at),
             code_version: job.code_version.as_deref().map(|text| without_nul(text).into_owned()),
             progress: job.progress.as_ref().map(to_json).transpose()?,
         })

@@ -2,10 +2,10 @@
 
 use super::connection::columns::{int, small, to_json};
 use super::connection::database::Transaction;
-use super::connection::error::{PgError, RetryState};
+use super::connection::error::PgError;
 use super::connection::params::Param;
 use super::leases::LeaseUpdates;
-use super::row::Row;
+use super::row::JobRow;
 use super::settle::{StoredHistories, job_key};
 use super::{Inner, queries::find, sql};
 use crate::job::{Event, Job, JobId, Name, TenantId, Timestamp};
@@ -14,7 +14,7 @@ use crate::store::{LeaseRef, StoreError};
 
 impl Inner {
     /// Cancels a job, or requests cancellation from its worker.
-    pub(super) async fn try_cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, PgError> {
+    pub(super) async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, PgError> {
         let mut connection = self.database.tenant_connection(tenant).await?;
         let seen = find::row(&mut connection, tenant, id).await?;
         drop(connection);
@@ -27,7 +27,7 @@ impl Inner {
         Ok(job)
     }
 
-    async fn request_cancel(&self, seen: &Row) -> Result<Job, PgError> {
+    async fn request_cancel(&self, seen: &JobRow) -> Result<Job, PgError> {
         let job = &seen.entry.job;
         let lease = LeaseRef { tenant: job.tenant.clone(), job: job.id, epoch: seen.entry.epoch };
         let mut updates = LeaseUpdates::new(self.outbox().await?);
@@ -66,32 +66,14 @@ impl Inner {
         let (transaction, mut row) = self.lock_job(tenant, id).await?;
         let was = row.entry.job.clone();
         let now = self.clock.now();
-        match end(&mut row.entry, now) {
-            Ok(true) => {}
-            Ok(false) => {
-                transaction.roll_back().await?;
-                return Ok(row.entry.job);
-            }
-            Err(error) => {
-                transaction.roll_back().await?;
-                return Err(error.into());
-            }
+        let ended = end(&mut row.entry, now);
+        if ended != Ok(true) {
+            transaction.roll_back().await?;
+            ended?;
+            return Ok(row.entry.job);
         }
         if was.status == crate::job::Status::Pending {
-            let id = was.id.to_string();
-            let left = transaction
-                .query(
-                    sql::DEQUEUE,
-                    &[
-                        &was.tenant.as_str(),
-                        &was.queue.as_str(),
-                        &was.kind.as_str(),
-                        &was.priority,
-                        &was.run_at.as_millis(),
-                        &&*id,
-                    ],
-                )
-                .await?;
+            let left = transaction.query(sql::DEQUEUE, &queue_position(&was)).await?;
             if left.is_empty() {
                 // A claim has leased the job meanwhile.
                 transaction.roll_back().await?;
@@ -100,27 +82,18 @@ impl Inner {
         }
         let transaction = save(transaction, &mut row).await?;
         if row.entry.dooms_payload() {
-            let id = was.id.to_string();
-            let key = [&vec![was.tenant.as_str()] as &dyn Param, &vec![&*id], &now.as_millis()];
-            transaction.query(sql::EXPIRE_PAYLOADS, &key).await?;
+            let key: &[&dyn Param] = &[&vec![&was.tenant], &vec![was.id], &now];
+            transaction.query(sql::EXPIRE_PAYLOADS, key).await?;
         }
         outbox.add(&row.entry, None);
-        outbox.write(&transaction, now).await?;
-        transaction.commit().await?;
-        self.notify_outbox(&outbox);
+        self.commit_with_outbox(transaction, &outbox, now).await?;
         Ok(row.entry.job)
     }
 
     /// Returns a failed or cancelled job to its queue.
-    pub(super) async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
-        let mut retries = RetryState::default();
+    pub(super) async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, PgError> {
         let mut attempted = None;
-        loop {
-            match self.try_resume(tenant, id, &mut attempted).await {
-                Ok(job) => return Ok(job),
-                Err(error) => retries.again(error).await?,
-            }
-        }
+        Ok(retrying!(self.try_resume(tenant, id, &mut attempted))?)
     }
 
     /// Resumes a job once. `attempted` is the event of an earlier attempt of this call whose response was
@@ -132,7 +105,7 @@ impl Inner {
         attempted: &mut Option<Event>,
     ) -> Result<Job, PgError> {
         if let Some(attempted) = attempted {
-            let now = self.try_record(tenant, id).await?;
+            let now = self.job(tenant, id).await?;
             if now.history.contains(attempted) {
                 self.notify.jobs_ready();
                 return Ok(now.job);
@@ -147,43 +120,25 @@ impl Inner {
         *attempted = row.entry.events.last().cloned();
         let transaction = save(transaction, &mut row).await?;
         let job = &row.entry.job;
-        let id = job.id.to_string();
-        transaction
-            .query(
-                sql::ENQUEUE,
-                &[
-                    &job.tenant.as_str(),
-                    &job.queue.as_str(),
-                    &job.kind.as_str(),
-                    &job.priority,
-                    &job.run_at.as_millis(),
-                    &&*id,
-                ],
-            )
-            .await?;
+        transaction.query(sql::ENQUEUE, &queue_position(job)).await?;
         outbox.add(&row.entry, None);
-        outbox.write(&transaction, job.run_at).await?;
-        transaction.commit().await?;
-        self.notify_outbox(&outbox);
+        self.commit_with_outbox(transaction, &outbox, job.run_at).await?;
         self.notify.jobs_ready();
         self.notify.jobs_changed();
         Ok(row.entry.job)
     }
 
     /// Deletes a finished job.
-    pub(super) async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
-        let mut retries = RetryState::default();
-        let mut again = false;
-        loop {
+    pub(super) async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), PgError> {
+        let purged = retrying!(is_retry => async {
             match self.try_purge(tenant, id).await {
                 // Deleted by an earlier attempt of this call whose response was lost, or by a concurrent
                 // caller.
-                Err(PgError::Store(StoreError::Gone)) if again => return Ok(()),
-                Ok(()) => return Ok(()),
-                Err(error) => retries.again(error).await?,
+                Err(PgError::Store(StoreError::Gone)) if is_retry => Ok(()),
+                purged => purged,
             }
-            again = true;
-        }
+        });
+        Ok(purged?)
     }
 
     async fn try_purge(&self, tenant: &TenantId, id: JobId) -> Result<(), PgError> {
@@ -192,23 +147,23 @@ impl Inner {
             transaction.roll_back().await?;
             return Err(error.into());
         }
-        let (text, now) = (id.to_string(), self.clock.now().as_millis());
-        transaction.commit_with(sql::DELETE_JOB, &[&tenant.as_str(), &&*text, &now]).await?;
+        transaction.commit_with(sql::DELETE_JOB, &[tenant, &id, &self.clock.now()]).await?;
         Ok(())
     }
 
     /// Begins a transaction that locks the job, and reads it.
-    async fn lock_job(&self, tenant: &TenantId, id: JobId) -> Result<(Transaction, Row), PgError> {
-        let text = id.to_string();
+    async fn lock_job(
+        &self,
+        tenant: &TenantId,
+        id: JobId,
+    ) -> Result<(Transaction, JobRow), PgError> {
         let connection = self.database.tenant_connection(tenant).await?;
-        let (transaction, rows) = connection
-            .begin(
-                (sql::LOCK_JOB, &[&tenant.as_str(), &&*text]),
-                Some((sql::ENTRIES, &[&vec![tenant.as_str()], &vec![&*text]])),
-            )
-            .await?;
+        let (lock, read): (&[&dyn Param], &[&dyn Param]) =
+            (&[tenant, &id], &[&vec![tenant], &vec![id]]);
+        let (transaction, rows) =
+            connection.begin((sql::LOCK_JOB, lock), Some((sql::ENTRIES, read))).await?;
         if let Some(row) = rows.first() {
-            return Ok((transaction, Row::from(row)?));
+            return Ok((transaction, JobRow::from(row)?));
         }
         transaction.roll_back().await?;
         let mut connection = self.database.tenant_connection(tenant).await?;
@@ -216,7 +171,7 @@ impl Inner {
     }
 
     /// Pauses or resumes a queue.
-    pub(super) async fn try_pause_queue(
+    pub(super) async fn pause_queue(
         &self,
         tenant: &TenantId,
         queue: &Name,
@@ -224,7 +179,7 @@ impl Inner {
     ) -> Result<(), PgError> {
         let sql = if paused { sql::PAUSE_QUEUE } else { sql::RESUME_QUEUE };
         let mut connection = self.database.tenant_connection(tenant).await?;
-        connection.query(sql, &[&tenant.as_str(), &queue.as_str()]).await?;
+        connection.query(sql, &[tenant, queue]).await?;
         if !paused {
             self.notify.jobs_ready();
         }
@@ -232,34 +187,38 @@ impl Inner {
     }
 }
 
+/// Returns the parameters of `enqueue.sql` and `dequeue.sql`.
+pub(super) fn queue_position(job: &Job) -> [&dyn Param; 6] {
+    [&job.tenant, &job.queue, &job.kind, &job.priority, &job.run_at, &job.id]
+}
+
 /// Writes a job that has no lease.
-async fn save(transaction: Transaction, row: &mut Row) -> Result<Transaction, PgError> {
+async fn save(transaction: Transaction, row: &mut JobRow) -> Result<Transaction, PgError> {
     let histories = StoredHistories::read(&transaction, std::iter::once(&*row)).await?;
     let known = job_key(&row.entry.job);
     let (history, events) = histories.of(&known);
     let used = row.entry.meter(histories.steps(&known)).unwrap_or_default();
     let job = &row.entry.job;
     let history = row.full_history(history, events)?;
-    let (id, error) = (job.id.to_string(), job.error.as_ref().map(to_json).transpose()?);
-    let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
+    let error = job.error.as_ref().map(to_json).transpose()?;
     let saved = transaction
         .query(
             sql::SAVE_JOB,
             &[
-                &job.tenant.as_str(),
-                &&*id,
+                &job.tenant,
+                &job.id,
                 &int(row.read_as.0),
                 &int(job.version),
                 &job.status.as_str(),
                 &small(job.max_attempts),
                 &small(row.entry.attempt_base),
                 &row.entry.charge,
-                &job.run_at.as_millis(),
-                &at(job.completed_at),
-                &at(job.expires_at),
-                &at(job.cancel_requested_at),
+                &job.run_at,
+                &job.completed_at,
+                &job.expires_at,
+                &job.cancel_requested_at,
                 &error,
-                &&*history,
+                &history,
                 &(used.jobs > 0),
                 &int(used.run_ms),
                 &int(used.steps),

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::row::Row;
-use crate::job::{JobId, TenantId};
+use super::row::JobRow;
+use super::settle::TenantJob;
 use crate::store::{Lease, LeaseRef};
 
 /// Maximum number of cached leases; more than a replica runs at once. A full cache is cleared, and jobs
@@ -14,7 +14,7 @@ const CACHED_LEASES_MAX: usize = 20_000;
 /// A job as of its claim, or of the last write of its lease.
 #[derive(Clone)]
 pub(super) struct CachedLease {
-    pub(super) row: Row,
+    pub(super) row: JobRow,
     /// The history before the claim.
     pub(super) history: Option<String>,
     /// The events since the claim.
@@ -47,7 +47,7 @@ impl StepCount {
 #[derive(Default)]
 pub(super) struct LeaseCache(
     /// A std mutex: locked for a map access, never across an await.
-    Mutex<HashMap<(TenantId, JobId), CachedLease>>,
+    Mutex<HashMap<TenantJob, CachedLease>>,
 );
 
 impl LeaseCache {
@@ -109,7 +109,7 @@ impl LeaseCache {
         cached.map(|cached| update(&mut cached.steps)).is_some()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(TenantId, JobId), CachedLease>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<TenantJob, CachedLease>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,15 +7,16 @@ use std::time::Duration;
 use tokio_postgres::Client;
 
 use super::batch::columns;
-use super::connection::columns::{Columns, int, to_json, without_nul};
+use super::connection::columns::{int, read_all, to_json, without_nul};
 use super::connection::database::{Transaction, query_unprepared};
-use super::connection::error::{PgError, RetryState, to_store_error};
+use super::connection::error::{PgError, to_store_error};
 use super::lease_cache::{CachedLease, StepCount};
 use super::outbox::Outbox;
-use super::row::{Row, append};
-use super::settle::StoredHistories;
+use super::row::{JobRow, append};
+use super::settle::{StoredHistories, TenantJob, lease_columns};
 use super::{Inner, sql};
-use crate::job::{JobId, Timestamp};
+use crate::job::{JobId, TenantId, Timestamp};
+use crate::store::columns::from_columns;
 use crate::store::{LeaseRef, Renewal, Report, StoreError};
 
 /// Time after which a renewal gives its connection up, because the next renewal is due soon.
@@ -45,23 +46,14 @@ impl Inner {
     ) -> Result<Vec<Renewal>, PgError> {
         let mut heartbeat = self.heartbeat.lock().await;
         let client = self.heartbeat_client(&mut heartbeat).await?;
-        let tenants: Vec<&str> = leases.iter().map(|lease| lease.tenant.as_str()).collect();
-        let ids: Vec<String> = leases.iter().map(|lease| lease.job.to_string()).collect();
-        let epochs: Vec<i64> = leases.iter().map(|lease| int(lease.epoch)).collect();
-        let until = self.clock.now().after(duration).as_millis();
+        let (tenants, ids, epochs) = lease_columns(leases.iter());
+        let until = self.clock.now().after(duration);
         let rows = query_unprepared(client, sql::RENEW, &[&tenants, &ids, &epochs, &until]).await?;
-        let mut renewed = HashMap::with_capacity(rows.len());
-        for row in &rows {
-            let mut columns = Columns::of(row);
-            let key: (String, String, i64) = (columns.get()?, columns.get()?, columns.get()?);
-            renewed.insert(key, columns.get::<bool>()?);
-        }
-        let renewal = |lease: &LeaseRef| {
-            let key = (lease.tenant.as_str().to_owned(), lease.job.to_string(), int(lease.epoch));
-            match renewed.get(&key) {
-                Some(cancel_requested) => Renewal::Kept { cancel_requested: *cancel_requested },
-                None => Renewal::Lost,
-            }
+        let renewed: Vec<(LeaseRef, bool)> = read_all(&rows)?;
+        let renewed: HashMap<LeaseRef, bool> = renewed.into_iter().collect();
+        let renewal = |lease: &LeaseRef| match renewed.get(lease) {
+            Some(cancel_requested) => Renewal::Kept { cancel_requested: *cancel_requested },
+            None => Renewal::Lost,
         };
         Ok(leases.iter().map(renewal).collect())
     }
@@ -91,18 +83,9 @@ impl Inner {
                 |report: &Report| !seen.insert((report.lease.tenant.clone(), report.lease.job));
             let end = rest.iter().position(is_repeated).unwrap_or(rest.len());
             let (batch, later) = rest.split_at(end);
-            let mut retries = RetryState::default();
             let mut attempted = HashMap::new();
-            results.extend(loop {
-                match self.try_report(batch, &mut attempted).await {
-                    Ok(results) => break results,
-                    Err(error) => {
-                        if let Err(error) = retries.again(error).await {
-                            break batch.iter().map(|_| Err(error.clone())).collect();
-                        }
-                    }
-                }
-            });
+            let reported = retrying!(self.try_report(batch, &mut attempted));
+            results.extend(reported.unwrap_or_else(|error| vec![Err(error); batch.len()]));
             rest = later;
         }
         self.notify.jobs_changed();
@@ -113,7 +96,7 @@ impl Inner {
     async fn try_report(
         &self,
         reports: &[Report],
-        attempted: &mut HashMap<(String, JobId), String>,
+        attempted: &mut HashMap<TenantJob, String>,
     ) -> Result<Vec<Result<(), StoreError>>, PgError> {
         let leases: Vec<&LeaseRef> = reports.iter().map(|report| &report.lease).collect();
         let mut updates = LeaseUpdates::new(self.outbox().await?);
@@ -124,7 +107,7 @@ impl Inner {
         let mut cached = Vec::new();
         let mut results = Vec::with_capacity(reports.len());
         for report in reports {
-            let key = (report.lease.tenant.as_str().to_owned(), report.lease.job);
+            let key = (report.lease.tenant.clone(), report.lease.job);
             let row = rows.remove(&key).filter(|row| row.is_leased_by(&report.lease));
             let Some(mut row) = row else {
                 results.push(Err(StoreError::LeaseLost));
@@ -163,18 +146,22 @@ impl Inner {
     }
 }
 
+from_columns! {
+    LeaseRef { tenant, job, epoch }
+}
+
 columns! {
     /// A changed lease, in the order of the parameters of `save_leases.sql`.
     struct LeaseUpdate => LeaseUpdateColumns {
-        tenant: String,
-        id: String,
+        tenant: TenantId,
+        id: JobId,
         epoch: i64,
         read_version: i64,
         version: i64,
         phase: Option<String>,
         progress: Option<String>,
         events: Option<String>,
-        cancel_requested_at: Option<i64>,
+        cancel_requested_at: Option<Timestamp>,
     }
 }
 
@@ -189,18 +176,18 @@ impl LeaseUpdates {
         Self { columns: LeaseUpdateColumns::default(), outbox }
     }
 
-    pub(super) fn push(&mut self, row: &Row, events: String) -> Result<(), PgError> {
+    pub(super) fn push(&mut self, row: &JobRow, events: String) -> Result<(), PgError> {
         let job = &row.entry.job;
         self.columns.push(LeaseUpdate {
-            tenant: job.tenant.as_str().to_owned(),
-            id: job.id.to_string(),
+            tenant: job.tenant.clone(),
+            id: job.id,
             epoch: int(row.entry.epoch),
             read_version: int(row.read_as.0),
             version: int(job.version),
             phase: job.phase.as_deref().map(|phase| without_nul(phase).into_owned()),
             progress: job.progress.as_ref().map(to_json).transpose()?,
             events: (!events.is_empty()).then_some(events),
-            cancel_requested_at: job.cancel_requested_at.map(Timestamp::as_millis),
+            cancel_requested_at: job.cancel_requested_at,
         });
         self.outbox.add(&row.entry, None);
         Ok(())
@@ -220,9 +207,6 @@ impl LeaseUpdates {
             transaction.roll_back().await?;
             return Err(PgError::Conflict);
         }
-        self.outbox.write(&transaction, inner.clock.now()).await?;
-        transaction.commit().await?;
-        inner.notify_outbox(&self.outbox);
-        Ok(())
+        inner.commit_with_outbox(transaction, &self.outbox, inner.clock.now()).await
     }
 }

@@ -4,16 +4,19 @@
 //! and checks at most every [`CACHE_TTL`] whether they changed, by reading one row. An idle process reads
 //! nothing. The server answers a change of an endpoint only after all caches have expired.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::connection::columns::{Columns, unreadable};
+use super::connection::columns::Columns;
 use super::connection::database::Transaction;
 use super::connection::error::PgError;
+use super::settle::TenantJob;
 use super::submit::insert_in;
 use super::{Inner, sql};
-use crate::job::{EventFilter, JobId, Json, TenantId, Timestamp};
+use crate::job::{Json, TenantId, Timestamp};
 use crate::store::NewJob;
+use crate::store::columns::ReadColumns;
 use crate::store::outbox::{EndpointSubscription, Subscriptions};
 use crate::store::stored_job::StoredJob;
 
@@ -70,8 +73,8 @@ impl Outbox {
     }
 
     /// Drops the deliveries of all other jobs.
-    pub(super) fn retain_jobs(&mut self, is_kept: impl Fn(&TenantId, JobId) -> bool) {
-        let is_kept = |new: &NewJob| Some(is_kept(&new.tenant.owner(), new.parent_id?));
+    pub(super) fn retain_jobs(&mut self, jobs: &HashSet<TenantJob>) {
+        let is_kept = |new: &NewJob| Some(jobs.contains(&(new.tenant.owner(), new.parent_id?)));
         self.deliveries.retain(|new| is_kept(new).unwrap_or(false));
     }
 
@@ -102,9 +105,7 @@ impl Inner {
         }
         let mut connection = self.database.connection().await?;
         if let Some(cached) = cached {
-            let rows = connection.query(sql::ENDPOINT_VERSION, &[]).await?;
-            let version: Option<i64> =
-                rows.first().map(|row| Columns::of(row).get()).transpose()?;
+            let version = connection.first(sql::ENDPOINT_VERSION, &[]).await?;
             if version == Some(cached.version) {
                 let subscriptions = Arc::clone(&cached.subscriptions);
                 self.subscriptions.set(Some(CachedSubscriptions { checked_at: now, ..cached }));
@@ -115,10 +116,8 @@ impl Inner {
         for row in connection.query(sql::SUBSCRIPTIONS, &[]).await? {
             let mut columns = Columns::of(&row);
             version = columns.get()?;
-            if let Some(tenant) = columns.get::<Option<&str>>()? {
-                let tenant = TenantId::stored(tenant).ok_or_else(|| unreadable("a tenant"))?;
-                let endpoint = columns.get()?;
-                let events = columns.text(|words| EventFilter::from_words(words).ok())?;
+            if let Some(tenant) = columns.get::<Option<TenantId>>()? {
+                let (endpoint, events) = columns.get()?;
                 subscriptions.add(tenant, EndpointSubscription { endpoint, events });
             }
         }
@@ -127,6 +126,19 @@ impl Inner {
         let cached = CachedSubscriptions { subscriptions: cached, version, checked_at: now };
         self.subscriptions.set(Some(cached));
         Ok(Outbox::new(subscriptions))
+    }
+
+    /// Writes the deliveries and commits, and then wakes the delivery workers of all replicas.
+    pub(super) async fn commit_with_outbox(
+        &self,
+        transaction: Transaction,
+        outbox: &Outbox,
+        now: Timestamp,
+    ) -> Result<(), PgError> {
+        outbox.write(&transaction, now).await?;
+        transaction.commit().await?;
+        self.notify_outbox(outbox);
+        Ok(())
     }
 
     /// Wakes the delivery workers of all replicas. Called after the commit.

@@ -4,11 +4,10 @@ use tokio_postgres::Row as DbRow;
 
 use super::connection::columns::{Columns, to_json};
 use super::connection::error::PgError;
-use crate::job::{
-    Event, Job, Name, PreviousState, Record, Retention, Status, TenantId, Timestamp, Tokens,
-    UsageMeter,
-};
+use crate::job::{Event, Record, Status, Timestamp};
 use crate::store::LeaseRef;
+use crate::store::columns::ReadColumns;
+use crate::store::rows;
 use crate::store::stored_job::StoredJob;
 
 /// Size in bytes above which a history is cut to [`HISTORY_KEPT`] before events are appended.
@@ -18,7 +17,7 @@ const HISTORY_KEPT: usize = 128 * 1024;
 
 /// A stored job as it was read.
 #[derive(Debug, Clone)]
-pub(super) struct Row {
+pub(super) struct JobRow {
     pub(super) entry: StoredJob,
     /// Version and epoch in the database, which a write must still find there.
     pub(super) read_as: (u64, u64),
@@ -28,30 +27,16 @@ pub(super) struct Row {
     claim: Option<Event>,
 }
 
-impl Row {
+impl JobRow {
     /// Reads the columns of the view `entries`.
     ///
     /// The columns after `claimed_at` are found by name. Further columns are left to the caller.
     pub(super) fn read(columns: &mut Columns<'_>) -> Result<Self, PgError> {
-        let job = read_job(columns)?;
-        let mut entry = StoredJob {
-            before: Some(PreviousState::of(&job)),
-            attempt_base: columns.small()?,
-            charge: columns.get()?,
-            epoch: columns.count()?,
-            replica: columns.get()?,
-            lease_until: columns.opt_at()?,
-            retention: Retention { completed: columns.duration()?, failed: columns.duration()? },
-            tally: UsageMeter::default(),
-            ended: false,
-            webhook: None,
-            events: Vec::new(),
-            job,
-        };
-        let (settled_version, claimed_at) = (columns.count()?, columns.opt_at()?);
+        let mut entry: StoredJob = columns.get()?;
+        let (settled_version, claimed_at): (u64, _) = columns.get()?;
         let mut rest = columns.clone();
-        entry.tally = read_tally(&mut rest, claimed_at)?;
-        entry.webhook = rest.opt_json()?;
+        entry.tally = rows::usage_meter(rest.seek("key_id")?, claimed_at)?;
+        entry.webhook = rest.get()?;
         let claim = claimed_at.map(|at| claim_event(&entry, settled_version + 1, at));
         let read_as = (entry.job.version, entry.epoch);
         Ok(Self { read_as, run_at: entry.job.run_at, claim, entry })
@@ -127,29 +112,13 @@ impl Row {
     pub(super) fn record(row: &DbRow) -> Result<Record, PgError> {
         let mut columns = Columns::of(row);
         let read = Self::read(&mut columns)?;
-        let (settled, since) = (columns.get()?, columns.get()?);
-        let history = read_history(&read.stored_history(settled, since)?, &read.entry.job);
+        let (settled, since): (Option<String>, Option<String>) = columns.get()?;
+        let lines = read.stored_history(settled.as_deref(), since.as_deref())?;
+        let history = rows::history(&lines, &read.entry.job);
         let has_result = read.entry.job.status == Status::Completed;
-        let result = if has_result { Some(columns.json()?) } else { None };
+        let result = if has_result { Some(columns.get()?) } else { None };
         Ok(Record { job: read.entry.job, result, history })
     }
-}
-
-/// Reads the usage meter. The fields are evaluated in this order, which is the order of the columns.
-fn read_tally(
-    columns: &mut Columns<'_>,
-    claimed_at: Option<Timestamp>,
-) -> Result<UsageMeter, PgError> {
-    columns.seek("key_id")?;
-    Ok(UsageMeter {
-        key: columns.get()?,
-        claimed_at,
-        run_ms: columns.count()?,
-        payload_bytes: columns.count()?,
-        metered: columns.get()?,
-        metered_steps: columns.count()?,
-        tokens: Tokens::default(),
-    })
 }
 
 fn claim_event(entry: &StoredJob, version: u64, at: Timestamp) -> Event {
@@ -189,47 +158,4 @@ fn cut(lines: &str) -> &str {
     let from = lines.len() - HISTORY_KEPT;
     let next_line = lines.as_bytes().iter().skip(from).position(|byte| *byte == b'\n');
     next_line.and_then(|skipped| lines.get(from + skipped + 1..)).unwrap_or_default()
-}
-
-/// Decodes the history. An unreadable event is skipped, so that it does not hide the job.
-fn read_history(lines: &str, job: &Job) -> Vec<Event> {
-    let parsed = lines.lines().map(serde_json::from_str);
-    let events: Vec<Event> = parsed.filter_map(Result::ok).collect();
-    let unreadable = lines.lines().count() - events.len();
-    if unreadable > 0 {
-        tracing::warn!(job.id = %job.id, tenant.id = %job.tenant, unreadable, "events of a job's history cannot be read");
-    }
-    events
-}
-
-/// Reads the job. The fields are evaluated in this order, which is the order of the columns.
-fn read_job(columns: &mut Columns<'_>) -> Result<Job, PgError> {
-    Ok(Job {
-        tenant: columns.text(TenantId::stored)?,
-        id: columns.id()?,
-        kind: columns.text(|text| Name::new(text).ok())?,
-        queue: columns.text(|text| Name::new(text).ok())?,
-        status: columns.text(Status::parse)?,
-        phase: columns.get()?,
-        priority: columns.get()?,
-        attempt: columns.small()?,
-        max_attempts: columns.small()?,
-        progress: columns.opt_json()?,
-        labels: columns.opt_json()?.unwrap_or_default(),
-        version: columns.count()?,
-        idempotency_key: columns.get()?,
-        created_at: columns.at()?,
-        run_at: columns.at()?,
-        started_at: columns.opt_at()?,
-        completed_at: columns.opt_at()?,
-        expires_at: columns.opt_at()?,
-        error: columns.opt_json()?,
-        cancel_requested_at: columns.opt_at()?,
-        timeout: columns.opt_duration()?,
-        code_version: columns.get()?,
-        forked_from: columns.opt_id()?,
-        parent_id: columns.opt_id()?,
-        has_payload: columns.get()?,
-        artifacts: columns.opt_json()?.unwrap_or_default(),
-    })
 }

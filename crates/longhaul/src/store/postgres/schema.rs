@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use self::migrate::{MigrationReport, connect_error};
 use self::row_security::RowSecurity;
-use super::connection::database::Database;
+use super::connection::database::PgDatabase;
 use super::connection::error::describe;
 use super::connection::url::DatabaseUrl;
 
@@ -65,27 +65,23 @@ const SERVER_SETTINGS: &str = "
 const SERVER_VERSION_MIN: i32 = 130_000;
 
 /// Connects, checks the server and migrates the schema.
-pub(super) async fn open(url: &str) -> Result<Arc<Database>, OpenError> {
-    let url = DatabaseUrl::parse(url)?;
-    let address = url.address();
-    let opened = async {
-        let database = connect(url).await?;
-        migrate::migrate(&database).await?;
-        row_security::enable(&database).await?;
-        Ok(Arc::new(database))
-    };
-    opened.await.map_err(|error: OpenError| error.at(&address))
+pub(super) async fn open(url: &str) -> Result<Arc<PgDatabase>, OpenError> {
+    Ok(Arc::new(connect_and_migrate(url).await?.0))
 }
 
 /// Migrates the schema of a database, as opening it does.
 pub async fn migrate(url: &str) -> Result<MigrationReport, OpenError> {
+    Ok(connect_and_migrate(url).await?.1)
+}
+
+async fn connect_and_migrate(url: &str) -> Result<(PgDatabase, MigrationReport), OpenError> {
     let url = DatabaseUrl::parse(url)?;
     let address = url.address();
     let migrated = async {
         let database = connect(url).await?;
         let report = migrate::migrate(&database).await?;
         row_security::enable(&database).await?;
-        Ok(report)
+        Ok((database, report))
     };
     migrated.await.map_err(|error: OpenError| error.at(&address))
 }
@@ -122,8 +118,8 @@ pub async fn inspect(url: &str) -> Result<DatabaseInfo, OpenError> {
 }
 
 /// Connects to a server and checks that it keeps the store's promises.
-async fn connect(url: DatabaseUrl) -> Result<Database, OpenError> {
-    let database = Database::new(url)?;
+async fn connect(url: DatabaseUrl) -> Result<PgDatabase, OpenError> {
+    let database = PgDatabase::new(url)?;
     database.detect_pooler().await.map_err(connect_error)?;
     let client = database.dedicated_connection().await.map_err(connect_error)?;
     let rows = client.query_typed(SERVER_SETTINGS, &[]).await;

@@ -6,14 +6,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::connection::columns::{Columns, int};
+use super::connection::columns::{int, read_all};
 use super::connection::database::{Connection, Transaction};
-use super::connection::error::{PgError, RetryState};
+use super::connection::error::PgError;
+use super::connection::params::Param;
 use super::lease_cache::CachedLease;
-use super::row::Row;
-use super::settle_batch::{SettleBatch, released_limit, settled_key};
+use super::row::JobRow;
+use super::settle_batch::{SettleBatch, released_limit};
 use super::{Inner, sql};
-use crate::job::{Job, JobId, Tokens};
+use crate::job::{Job, JobId, TenantId, Tokens};
+use crate::store::columns::from_columns;
 use crate::store::{BlobRole, LeaseRef, SettleResult, Settlement, StoreError};
 
 /// Returns the approximate size of a settlement.
@@ -28,14 +30,14 @@ pub(super) fn bytes_of(settlement: &Settlement) -> usize {
 }
 
 /// Tenant and id of a job.
-pub(super) type JobKey = (String, JobId);
+pub(super) type TenantJob = (TenantId, JobId);
 
-pub(super) fn job_key(job: &Job) -> JobKey {
-    (job.tenant.as_str().to_owned(), job.id)
+pub(super) fn job_key(job: &Job) -> TenantJob {
+    (job.tenant.clone(), job.id)
 }
 
 /// The result of one settlement; `None` until it is known.
-type Slot = Option<Result<SettleResult, StoreError>>;
+type SettleSlot = Option<Result<SettleResult, StoreError>>;
 
 impl Inner {
     /// Settles attempts. Each succeeds or fails on its own.
@@ -43,24 +45,15 @@ impl Inner {
         &self,
         settlements: Vec<Settlement>,
     ) -> Vec<Result<SettleResult, StoreError>> {
-        let mut results: Vec<Slot> = Vec::new();
+        let mut results: Vec<SettleSlot> = Vec::new();
         results.resize_with(settlements.len(), || None);
         self.settle_cached(&settlements, &mut results).await;
         // Two settlements of one lease are processed one after the other.
         while let Some(round) = next_round(&settlements, &results) {
             let batch: Vec<&Settlement> =
                 round.iter().filter_map(|index| settlements.get(*index)).collect();
-            let mut retries = RetryState::default();
-            let settled = loop {
-                match self.settle_locked(&batch).await {
-                    Ok(settled) => break settled,
-                    Err(error) => {
-                        if let Err(error) = retries.again(error).await {
-                            break batch.iter().map(|_| Err(error.clone())).collect();
-                        }
-                    }
-                }
-            };
+            let settled = retrying!(self.settle_locked(&batch));
+            let settled = settled.unwrap_or_else(|error| vec![Err(error); batch.len()]);
             for (index, result) in round.into_iter().zip(settled) {
                 if let Some(slot) = results.get_mut(index) {
                     *slot = Some(result);
@@ -68,7 +61,7 @@ impl Inner {
             }
         }
         let is_requeued =
-            |slot: &Slot| matches!(slot, Some(Ok(settled)) if !settled.status.is_terminal());
+            |slot: &SettleSlot| matches!(slot, Some(Ok(settled)) if !settled.status.is_terminal());
         if results.iter().any(is_requeued) {
             self.notify.jobs_ready();
         }
@@ -78,12 +71,12 @@ impl Inner {
 
     /// Settles the attempts whose jobs are cached, with one statement. Leaves the slots of all others
     /// empty, and those of attempts whose lease was changed by another replica.
-    async fn settle_cached(&self, settlements: &[Settlement], results: &mut [Slot]) {
+    async fn settle_cached(&self, settlements: &[Settlement], results: &mut [SettleSlot]) {
         let now = self.clock.now();
         let Ok(outbox) = self.outbox().await else { return };
         let mut batch = SettleBatch::new(outbox);
         batch.steps_are_counted = true;
-        let mut expected: HashMap<JobKey, (usize, SettleResult)> = HashMap::new();
+        let mut expected: HashMap<TenantJob, (usize, SettleResult)> = HashMap::new();
         // A shorter statement does if all jobs are finished and no limit counts them.
         let mut is_short = true;
         for (index, settlement) in settlements.iter().enumerate() {
@@ -121,19 +114,15 @@ impl Inner {
             }
             let (transaction, rows) =
                 connection.begin((sql, &batch.params(is_short)), None).await?;
-            let keys: HashSet<JobKey> = rows.iter().map(settled_key).collect::<Result<_, _>>()?;
-            outbox.retain_jobs(|tenant, id| keys.contains(&(tenant.to_string(), id)));
-            outbox.write(&transaction, now).await?;
-            transaction.commit().await?;
-            self.notify_outbox(&outbox);
+            outbox.retain_jobs(&read_all(&rows)?.into_iter().collect());
+            self.commit_with_outbox(transaction, &outbox, now).await?;
             Ok(rows)
         };
         let written = written.await.unwrap_or_default();
         if released_limit(&written) {
             self.notify.jobs_ready();
         }
-        for row in written {
-            let Ok(key) = settled_key(&row) else { continue };
+        for key in read_all::<TenantJob>(&written).unwrap_or_default() {
             if let Some((index, settled)) = expected.get(&key)
                 && let Some(slot) = results.get_mut(*index)
             {
@@ -156,7 +145,7 @@ impl Inner {
         let mut results = Vec::with_capacity(settlements.len());
         for settlement in settlements {
             let lease = &settlement.lease;
-            let key = (lease.tenant.as_str().to_owned(), lease.job);
+            let key = (lease.tenant.clone(), lease.job);
             results.push(match rows.remove(&key) {
                 None => Err(StoreError::LeaseLost),
                 Some(mut row) if row.is_leased_by(lease) => {
@@ -183,27 +172,30 @@ impl Inner {
     pub(super) async fn lock_leased(
         connection: Connection,
         leases: &[&LeaseRef],
-    ) -> Result<(Transaction, HashMap<JobKey, Row>), PgError> {
-        let tenants: Vec<&str> = leases.iter().map(|lease| lease.tenant.as_str()).collect();
-        let ids: Vec<String> = leases.iter().map(|lease| lease.job.to_string()).collect();
-        let epochs: Vec<i64> = leases.iter().map(|lease| int(lease.epoch)).collect();
-        let (transaction, rows) = connection
-            .begin(
-                (sql::LOCK_LEASES, &[&tenants, &ids, &epochs]),
-                Some((sql::ENTRIES, &[&tenants, &ids])),
-            )
-            .await?;
+    ) -> Result<(Transaction, HashMap<TenantJob, JobRow>), PgError> {
+        let (tenants, ids, epochs) = lease_columns(leases.iter().copied());
+        let lock: &[&dyn Param] = &[&tenants, &ids, &epochs];
+        let read: &[&dyn Param] = &[&tenants, &ids];
+        let (transaction, rows) =
+            connection.begin((sql::LOCK_LEASES, lock), Some((sql::ENTRIES, read))).await?;
         let mut read = HashMap::with_capacity(rows.len());
         for row in &rows {
-            let row = Row::from(row)?;
+            let row = JobRow::from(row)?;
             read.insert(job_key(&row.entry.job), row);
         }
         Ok((transaction, read))
     }
 }
 
+/// Returns tenants, job ids and epochs of leases.
+pub(super) fn lease_columns<'a>(
+    leases: impl Iterator<Item = &'a LeaseRef>,
+) -> (Vec<&'a TenantId>, Vec<JobId>, Vec<i64>) {
+    leases.map(|lease| (&lease.tenant, lease.job, int(lease.epoch))).collect()
+}
+
 /// Returns the settlements without a result, the first of each lease.
-fn next_round(settlements: &[Settlement], results: &[Slot]) -> Option<Vec<usize>> {
+fn next_round(settlements: &[Settlement], results: &[SettleSlot]) -> Option<Vec<usize>> {
     let mut seen = HashSet::new();
     let open = settlements.iter().zip(results).enumerate().filter(|(_, (_, slot))| slot.is_none());
     let round: Vec<usize> = open
@@ -216,7 +208,7 @@ fn next_round(settlements: &[Settlement], results: &[Slot]) -> Option<Vec<usize>
 }
 
 /// Stored histories and step counts of some jobs.
-pub(super) struct StoredHistories(HashMap<JobKey, StoredHistory>);
+pub(super) struct StoredHistories(HashMap<TenantJob, StoredHistory>);
 
 struct StoredHistory {
     before_lease: Option<String>,
@@ -224,34 +216,31 @@ struct StoredHistory {
     steps: u64,
 }
 
+from_columns! {
+    StoredHistory { before_lease, since_claim, steps }
+}
+
 impl StoredHistories {
     pub(super) async fn read(
         transaction: &Transaction,
-        rows: impl Iterator<Item = &Row>,
+        rows: impl Iterator<Item = &JobRow>,
     ) -> Result<Self, PgError> {
-        let (tenants, ids): (Vec<String>, Vec<String>) = rows
-            .map(|row| (row.entry.job.tenant.as_str().to_owned(), row.entry.job.id.to_string()))
-            .unzip();
-        let mut histories = HashMap::with_capacity(ids.len());
-        for row in transaction.query(sql::HISTORIES, &[&tenants, &ids]).await? {
-            let mut columns = Columns::of(&row);
-            let key = (columns.get()?, columns.id()?);
-            let (before_lease, since_claim) = (columns.get()?, columns.get()?);
-            let steps = columns.count()?;
-            histories.insert(key, StoredHistory { before_lease, since_claim, steps });
-        }
-        Ok(Self(histories))
+        let (tenants, ids): (Vec<&TenantId>, Vec<JobId>) =
+            rows.map(|row| (&row.entry.job.tenant, row.entry.job.id)).unzip();
+        let rows = transaction.query(sql::HISTORIES, &[&tenants, &ids]).await?;
+        let histories: Vec<(TenantJob, StoredHistory)> = read_all(&rows)?;
+        Ok(Self(histories.into_iter().collect()))
     }
 
     /// Returns the history before the lease, and the events since the claim.
-    pub(super) fn of(&self, key: &JobKey) -> (Option<&str>, Option<&str>) {
+    pub(super) fn of(&self, key: &TenantJob) -> (Option<&str>, Option<&str>) {
         let history = self.0.get(key);
         let before_lease = history.and_then(|history| history.before_lease.as_deref());
         (before_lease, history.and_then(|history| history.since_claim.as_deref()))
     }
 
     /// Returns the number of finished steps.
-    pub(super) fn steps(&self, key: &JobKey) -> u64 {
+    pub(super) fn steps(&self, key: &TenantJob) -> u64 {
         self.0.get(key).map_or(0, |history| history.steps)
     }
 }

@@ -1,34 +1,33 @@
 //! The writes of a batch of ended attempts.
 
 use super::batch::columns;
-use super::connection::columns::{Columns, int, small, to_json, without_nul};
+use super::connection::columns::{int, small, to_json, without_nul};
 use super::connection::database::Transaction;
 use super::connection::error::PgError;
 use super::connection::params::Param;
 use super::maintenance::blobs::NewBlobs;
 use super::maintenance::usage;
 use super::outbox::Outbox;
-use super::row::Row;
-use super::settle::JobKey;
+use super::row::JobRow;
 use super::{Inner, sql};
-use crate::job::{Json, Timestamp, Tokens};
+use crate::job::{JobId, Json, TenantId, Timestamp, Tokens};
 
 columns! {
     /// An ended attempt, in the order of the parameters of `end_attempts.sql`.
     struct EndedAttempt => EndedAttempts {
-        tenant: String,
-        id: String,
+        tenant: TenantId,
+        id: JobId,
         leased_epoch: i64,
         leased_version: i64,
         epoch: i64,
         version: i64,
         status: &'static str,
         attempt: i32,
-        run_at: i64,
-        started_at: Option<i64>,
-        completed_at: Option<i64>,
-        expires_at: Option<i64>,
-        cancel_requested_at: Option<i64>,
+        run_at: Timestamp,
+        started_at: Option<Timestamp>,
+        completed_at: Option<Timestamp>,
+        expires_at: Option<Timestamp>,
+        cancel_requested_at: Option<Timestamp>,
         charge: bool,
         progress: Option<String>,
         error: Option<String>,
@@ -58,7 +57,7 @@ pub(super) struct SettleBatch {
     /// Usage rows with tokens of language models.
     tokens: Vec<serde_json::Value>,
     /// Tenants and ids of the jobs whose payloads expire.
-    expired_payloads: (Vec<String>, Vec<String>),
+    expired_payloads: (Vec<TenantId>, Vec<JobId>),
 }
 
 impl SettleBatch {
@@ -70,30 +69,29 @@ impl SettleBatch {
     /// claim) and the number of finished steps.
     pub(super) fn push(
         &mut self,
-        mut row: Row,
+        mut row: JobRow,
         (history, events): (Option<&str>, Option<&str>),
         steps: u64,
         result: Option<&Json>,
     ) -> Result<(), PgError> {
-        let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
         let history = row.full_history(history, events)?;
         let used = row.entry.meter(steps).unwrap_or_default();
         let (entry, job) = (&row.entry, &row.entry.job);
         let code_version = job.code_version.as_deref();
         let attempt = EndedAttempt {
-            tenant: job.tenant.as_str().to_owned(),
-            id: job.id.to_string(),
+            tenant: job.tenant.clone(),
+            id: job.id,
             leased_epoch: int(row.read_as.1),
             leased_version: int(row.read_as.0),
             epoch: int(entry.epoch),
             version: int(job.version),
             status: job.status.as_str(),
             attempt: small(job.attempt),
-            run_at: job.run_at.as_millis(),
-            started_at: at(job.started_at),
-            completed_at: at(job.completed_at),
-            expires_at: at(job.expires_at),
-            cancel_requested_at: at(job.cancel_requested_at),
+            run_at: job.run_at,
+            started_at: job.started_at,
+            completed_at: job.completed_at,
+            expires_at: job.expires_at,
+            cancel_requested_at: job.cancel_requested_at,
             charge: entry.charge,
             progress: job.progress.as_ref().map(to_json).transpose()?,
             error: job.error.as_ref().map(to_json).transpose()?,
@@ -109,8 +107,8 @@ impl SettleBatch {
         };
         self.outbox.add(entry, result);
         if entry.dooms_payload() {
-            self.expired_payloads.0.push(attempt.tenant.clone());
-            self.expired_payloads.1.push(attempt.id.clone());
+            self.expired_payloads.0.push(job.tenant.clone());
+            self.expired_payloads.1.push(job.id);
         }
         if used.tokens != Tokens::default() {
             self.tokens.push(usage::tokens(job, entry.tally.key.as_deref(), used.tokens));
@@ -149,23 +147,14 @@ impl SettleBatch {
         self.blobs.write(&transaction, now).await?;
         let (tenants, ids) = &self.expired_payloads;
         if !ids.is_empty() {
-            let params: [&dyn Param; 3] = [tenants, ids, &now.as_millis()];
-            transaction.query(sql::EXPIRE_PAYLOADS, &params).await?;
+            transaction.query(sql::EXPIRE_PAYLOADS, &[tenants, ids, &now]).await?;
         }
         if !self.tokens.is_empty() {
             transaction.query(sql::ADD_USAGE, &[&to_json(&self.tokens)?]).await?;
         }
-        self.outbox.write(&transaction, now).await?;
-        transaction.commit().await?;
-        inner.notify_outbox(&self.outbox);
+        inner.commit_with_outbox(transaction, &self.outbox, now).await?;
         Ok(released_limit(&written))
     }
-}
-
-/// Reads the job of a row that `end_attempts.sql` or `end_jobs.sql` returned.
-pub(super) fn settled_key(row: &tokio_postgres::Row) -> Result<JobKey, PgError> {
-    let mut columns = Columns::of(row);
-    Ok((columns.get()?, columns.id()?))
 }
 
 /// Returns whether a limit counted any of the attempts that `end_attempts.sql` ended.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::connection::columns::{Columns, limit};
+use super::connection::columns::limit;
 use super::connection::error::{PgError, to_store_error};
 use super::{Inner, sql};
 
@@ -25,8 +25,8 @@ impl Inner {
         let mut connection = self.database.connection().await?;
         let mut total = 0;
         loop {
-            let rows = connection.query(sql::ENQUEUE_INCOMING, &[&limit(BATCH_SIZE)]).await?;
-            let moved = rows.first().map_or(Ok(0), |row| Columns::of(row).count())?;
+            let moved = connection.first(sql::ENQUEUE_INCOMING, &[&limit(BATCH_SIZE)]).await?;
+            let moved: u64 = moved.unwrap_or_default();
             total += moved;
             if moved < BATCH_SIZE as u64 {
                 return Ok(total);

@@ -3,16 +3,19 @@
 use std::collections::{HashMap, HashSet};
 
 use super::batch::columns;
-use super::connection::columns::{Columns, int, millis, small, to_json, unreadable, without_nul};
+use super::connection::columns::{int, millis, read_all, small, to_json, without_nul};
 use super::connection::database::{Connection, Transaction};
-use super::connection::error::{PgError, RetryState, to_store_error};
+use super::connection::error::{PgError, to_store_error};
+use super::connection::params::Param;
+use super::control::queue_position;
 use super::maintenance::blobs::NewBlobs;
 use super::outbox::Outbox;
 use super::queries::find;
-use super::row::Row;
-use super::settle::JobKey;
+use super::row::JobRow;
+use super::settle::{TenantJob, job_key};
 use super::{Inner, sql};
 use crate::job::{Fingerprint, Job, JobId, Json, Name, Record, TenantId, Timestamp};
+use crate::store::columns::{FromRow, ReadColumns};
 use crate::store::stored_job::StoredJob;
 use crate::store::{BlobRole, NewJob, StoreError, SubmitResult};
 
@@ -27,31 +30,19 @@ impl Inner {
         &self,
         jobs: Vec<NewJob>,
     ) -> Vec<Result<SubmitResult, StoreError>> {
-        let mut retries = RetryState::default();
-        let mut is_retry = false;
-        loop {
-            let now = self.clock.now();
-            match self.try_submit(&jobs, now, is_retry).await {
-                Ok(results) => {
-                    self.notify.jobs_ready();
-                    return results;
-                }
-                Err(error) => {
-                    if let Err(error) = retries.again(error).await {
-                        return jobs.iter().map(|_| Err(error.clone())).collect();
-                    }
-                    is_retry = true;
-                }
-            }
+        let submitted = retrying!(is_retry => self.try_submit(&jobs, is_retry));
+        if submitted.is_ok() {
+            self.notify.jobs_ready();
         }
+        submitted.unwrap_or_else(|error| vec![Err(error); jobs.len()])
     }
 
     async fn try_submit(
         &self,
         jobs: &[NewJob],
-        now: Timestamp,
         is_retry: bool,
     ) -> Result<Vec<Result<SubmitResult, StoreError>>, PgError> {
+        let now = self.clock.now();
         let entries: Vec<StoredJob> =
             jobs.iter().map(|new| StoredJob::accepted(new, now)).collect();
         let mut outbox = self.outbox().await?;
@@ -67,14 +58,14 @@ impl Inner {
             inserted
         } else {
             let batch = submit_batch(jobs, &entries)?;
-            let inserted = connection.query(sql::INSERT_JOBS, &batch.params()).await?;
-            inserted.iter().map(job_key).collect::<Result<_, PgError>>()?
+            let inserted = connection.all(sql::INSERT_JOBS, &batch.params()).await?;
+            inserted.into_iter().collect::<HashSet<TenantJob>>()
         };
         let mut results = Vec::with_capacity(jobs.len());
         let mut existing = None;
         for (new, entry) in jobs.iter().zip(entries) {
-            if inserted.contains(&(new.tenant.as_str().to_owned(), new.id)) {
-                results.push(Ok(SubmitResult { record: Row::new_record(entry), created: true }));
+            if inserted.contains(&(new.tenant.clone(), new.id)) {
+                results.push(Ok(SubmitResult { record: JobRow::new_record(entry), created: true }));
                 continue;
             }
             if existing.is_none() {
@@ -87,14 +78,13 @@ impl Inner {
     }
 
     /// Creates a job from the input and the first steps of another one.
-    pub(super) async fn try_fork(
+    pub(super) async fn fork(
         &self,
         tenant: &TenantId,
         id: JobId,
         new_id: JobId,
         from_step: Option<&str>,
     ) -> Result<Job, PgError> {
-        let (tenant_id, old_id, new_text) = (tenant.as_str(), id.to_string(), new_id.to_string());
         let mut outbox = self.outbox().await?;
         let mut connection = self.database.tenant_connection(tenant).await?;
         let old = find::row(&mut connection, tenant, id).await?;
@@ -105,17 +95,9 @@ impl Inner {
         // The statement counts the steps that the fork begins with.
         let entry = old.entry.fork(new_id, 0, self.clock.now())?;
         let job = &entry.job;
-        let created_at = job.created_at.as_millis();
         let max_attempts = small(job.max_attempts);
-        let (transaction, forked) = connection
-            .begin(
-                (
-                    sql::FORK_JOB,
-                    &[&tenant_id, &&*old_id, &&*new_text, &max_attempts, &created_at, &from],
-                ),
-                None,
-            )
-            .await?;
+        let params: &[&dyn Param] = &[tenant, &id, &new_id, &max_attempts, &job.created_at, &from];
+        let (transaction, forked) = connection.begin((sql::FORK_JOB, params), None).await?;
         if forked.is_empty() {
             // The id exists: an earlier attempt of this fork, whose response was lost, may have created it.
             transaction.roll_back().await?;
@@ -126,17 +108,9 @@ impl Inner {
             }
             return Err(StoreError::KeyReused { existing: new_id }.into());
         }
-        let (queue, kind) = (job.queue.as_str(), job.kind.as_str());
-        transaction
-            .query(
-                sql::ENQUEUE,
-                &[&tenant_id, &queue, &kind, &job.priority, &created_at, &&*new_text],
-            )
-            .await?;
+        transaction.query(sql::ENQUEUE, &queue_position(job)).await?;
         outbox.add(&entry, None);
-        outbox.write(&transaction, job.created_at).await?;
-        transaction.commit().await?;
-        self.notify_outbox(&outbox);
+        self.commit_with_outbox(transaction, &outbox, job.created_at).await?;
         self.notify.jobs_ready();
         Ok(entry.job)
     }
@@ -148,12 +122,8 @@ async fn step_position(
     id: JobId,
     name: &str,
 ) -> Result<i32, PgError> {
-    let id = id.to_string();
-    let found = connection.query(sql::FIND_STEP, &[&tenant.as_str(), &&*id, &name]).await?;
-    match found.first() {
-        Some(row) => Columns::of(row).get(),
-        None => Err(StoreError::UnknownStep { name: name.to_owned() }.into()),
-    }
+    let found = connection.first(sql::FIND_STEP, &[tenant, &id, &name]).await?;
+    found.ok_or_else(|| StoreError::UnknownStep { name: name.to_owned() }.into())
 }
 
 /// Inserts jobs with their payloads and deliveries in one transaction. Returns the inserted jobs; those
@@ -164,17 +134,17 @@ async fn insert_with_payloads(
     entries: &[StoredJob],
     outbox: &mut Outbox,
     now: Timestamp,
-) -> Result<HashSet<JobKey>, PgError> {
+) -> Result<HashSet<TenantJob>, PgError> {
     let batch = submit_batch(jobs, entries)?;
     let (transaction, rows) = connection.begin((sql::INSERT_JOBS, &batch.params()), None).await?;
-    let inserted: HashSet<JobKey> = rows.iter().map(job_key).collect::<Result<_, PgError>>()?;
+    let inserted: HashSet<TenantJob> = read_all(&rows)?.into_iter().collect();
     let mut blobs = NewBlobs::default();
-    for new in jobs.iter().filter(|new| inserted.contains(&(new.tenant.to_string(), new.id))) {
+    for new in jobs.iter().filter(|new| inserted.contains(&(new.tenant.clone(), new.id))) {
         let payload = new.payload.iter().map(|payload| (BlobRole::Payload, payload));
         blobs.push_all(&new.tenant, new.id, payload);
     }
     blobs.write(&transaction, now).await?;
-    outbox.retain_jobs(|tenant, id| inserted.contains(&(tenant.to_string(), id)));
+    outbox.retain_jobs(&inserted);
     outbox.write(&transaction, now).await?;
     transaction.commit().await?;
     Ok(inserted)
@@ -192,30 +162,25 @@ pub(super) async fn insert_in(
     Ok(())
 }
 
-fn job_key(row: &tokio_postgres::Row) -> Result<JobKey, PgError> {
-    let mut columns = Columns::of(row);
-    Ok((columns.get()?, columns.id()?))
-}
-
 columns! {
     /// A submitted job, in the order of the parameters of `insert_jobs.sql`.
     struct SubmittedJob<'a> => SubmitBatch {
-        tenant: &'a str,
-        id: String,
-        kind: &'a str,
-        queue: &'a str,
+        tenant: &'a TenantId,
+        id: JobId,
+        kind: &'a Name,
+        queue: &'a Name,
         priority: i32,
         max_attempts: i32,
         labels: String,
         idempotency_key: Option<&'a str>,
         fingerprint: &'a [u8],
-        created_at: i64,
-        run_at: i64,
+        created_at: Timestamp,
+        run_at: Timestamp,
         timeout_ms: Option<i64>,
         retention_completed_ms: i64,
         retention_failed_ms: i64,
-        forked_from: Option<String>,
-        parent_id: Option<String>,
+        forked_from: Option<JobId>,
+        parent_id: Option<JobId>,
         input: &'a str,
         has_payload: bool,
         key_id: Option<&'a str>,
@@ -232,22 +197,22 @@ fn submit_batch<'a>(
     for (new, entry) in jobs.iter().zip(entries) {
         let job = &entry.job;
         batch.push(SubmittedJob {
-            tenant: new.tenant.as_str(),
-            id: job.id.to_string(),
-            kind: new.kind.as_str(),
-            queue: new.queue.as_str(),
+            tenant: &new.tenant,
+            id: job.id,
+            kind: &new.kind,
+            queue: &new.queue,
             priority: job.priority,
             max_attempts: small(job.max_attempts),
             labels: labels(new)?,
             idempotency_key: new.idempotency_key.as_deref(),
             fingerprint: new.fingerprint.as_bytes(),
-            created_at: job.created_at.as_millis(),
-            run_at: job.run_at.as_millis(),
+            created_at: job.created_at,
+            run_at: job.run_at,
             timeout_ms: job.timeout.map(millis),
             retention_completed_ms: millis(new.retention.completed),
             retention_failed_ms: millis(new.retention.failed),
-            forked_from: job.forked_from.map(|id| id.to_string()),
-            parent_id: job.parent_id.map(|id| id.to_string()),
+            forked_from: job.forked_from,
+            parent_id: job.parent_id,
             input: new.input.as_str(),
             has_payload: job.has_payload,
             key_id: new.key_id.as_deref(),
@@ -266,35 +231,28 @@ pub(super) fn labels(new: &NewJob) -> Result<String, PgError> {
 
 /// Existing jobs with the idempotency keys or ids of a batch.
 struct ExistingJobs {
-    by_key: HashMap<(String, String), JobId>,
-    records: HashMap<JobKey, (Record, Fingerprint)>,
+    by_key: HashMap<(TenantId, String), JobId>,
+    records: HashMap<TenantJob, (Record, Fingerprint)>,
 }
 
 impl ExistingJobs {
     async fn read(connection: &mut Connection, jobs: &[NewJob]) -> Result<Self, PgError> {
         let keyed = jobs.iter().filter_map(|new| Some((new, new.idempotency_key.as_deref()?)));
-        let (tenants, keys): (Vec<&str>, Vec<&str>) =
-            keyed.map(|(new, key)| (new.tenant.as_str(), key)).unzip();
-        let mut by_key: HashMap<(String, String), JobId> = HashMap::new();
-        for row in connection.query(sql::FIND_KEYS, &[&tenants, &keys]).await? {
-            let mut columns = Columns::of(&row);
-            by_key.insert((columns.get()?, columns.get()?), columns.id()?);
-        }
-        let by_id = jobs.iter().map(|new| (new.tenant.as_str().to_owned(), new.id));
+        let (tenants, keys): (Vec<&TenantId>, Vec<&str>) =
+            keyed.map(|(new, key)| (&new.tenant, key)).unzip();
+        let found = connection.all(sql::FIND_KEYS, &[&tenants, &keys]).await?;
+        let by_key: HashMap<(TenantId, String), JobId> =
+            found.into_iter().map(|(tenant, key, id)| ((tenant, key), id)).collect();
+        let by_id = jobs.iter().map(|new| (new.tenant.clone(), new.id));
         let found = by_key.iter().map(|((tenant, _), id)| (tenant.clone(), *id));
-        let wanted: HashSet<JobKey> = by_id.chain(found).collect();
-        let (tenants, ids): (Vec<String>, Vec<String>) =
-            wanted.into_iter().map(|(tenant, id)| (tenant, id.to_string())).unzip();
-        let mut fingerprints = HashMap::new();
-        for row in connection.query(sql::FINGERPRINTS, &[&tenants, &ids]).await? {
-            let mut columns = Columns::of(&row);
-            let key: JobKey = (columns.get()?, columns.id()?);
-            fingerprints.insert(key, fingerprint(&mut columns)?);
-        }
+        let wanted: HashSet<TenantJob> = by_id.chain(found).collect();
+        let (tenants, ids): (Vec<TenantId>, Vec<JobId>) = wanted.into_iter().unzip();
+        let found = connection.all(sql::FINGERPRINTS, &[&tenants, &ids]).await?;
+        let mut fingerprints: HashMap<TenantJob, Fingerprint> = found.into_iter().collect();
         let mut records = HashMap::new();
         for row in connection.query(sql::RECORDS, &[&tenants, &ids]).await? {
-            let record = Row::record(&row)?;
-            let key = (record.job.tenant.as_str().to_owned(), record.job.id);
+            let record = JobRow::record(&row)?;
+            let key = job_key(&record.job);
             if let Some(fingerprint) = fingerprints.remove(&key) {
                 records.insert(key, (record, fingerprint));
             }
@@ -305,11 +263,10 @@ impl ExistingJobs {
     /// Returns the result of a submission that inserted no job: its key exists, or an earlier attempt
     /// whose response was lost has inserted it.
     fn result(&self, new: &NewJob, is_retry: bool) -> Result<SubmitResult, StoreError> {
-        let tenant = new.tenant.as_str().to_owned();
         let key = new.idempotency_key.clone();
-        let by_key = key.and_then(|key| self.by_key.get(&(tenant.clone(), key)));
+        let by_key = key.and_then(|key| self.by_key.get(&(new.tenant.clone(), key)));
         let id = by_key.copied().unwrap_or(new.id);
-        let Some((record, fingerprint)) = self.records.get(&(tenant, id)) else {
+        let Some((record, fingerprint)) = self.records.get(&(new.tenant.clone(), id)) else {
             // The job with this key was deleted meanwhile: the next attempt finds the key free.
             return Err(to_store_error(PgError::Conflict));
         };
@@ -321,14 +278,14 @@ impl ExistingJobs {
     }
 }
 
-/// Reads a row of `fingerprints.sql`, after the key.
-fn fingerprint(columns: &mut Columns<'_>) -> Result<Fingerprint, PgError> {
-    let stored: Option<&[u8]> = columns.get()?;
-    let kind = columns.text(|text| Name::new(text).ok())?;
-    let input: Option<&str> = columns.get()?;
-    if let Some(bytes) = stored {
-        return Ok(Fingerprint::from_bytes(<[u8; 32]>::try_from(bytes).map_err(unreadable)?));
+/// Reads a row of `fingerprints.sql`, after the key. A job that was submitted by SQL has no stored fingerprint.
+impl FromRow for Fingerprint {
+    fn read<C: ReadColumns>(columns: &mut C) -> Result<Self, C::Error> {
+        let (stored, kind, input): (Option<[u8; 32]>, Name, Option<Json>) = columns.get()?;
+        if let Some(bytes) = stored {
+            return Ok(Self::from_bytes(bytes));
+        }
+        let input = input.ok_or_else(|| C::unreadable("no input"))?;
+        Self::of(&kind, &input, None).map_err(C::unreadable)
     }
-    let input = Json::from_text(input.unwrap_or_default()).map_err(unreadable)?;
-    Fingerprint::of(&kind, &input, None).map_err(unreadable)
 }

@@ -4,15 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::connection::columns::{Columns, int, millis, to_json, unreadable, without_nul};
+use super::connection::columns::{Columns, int, millis, read_all, to_json, without_nul};
 use super::connection::error::{PgError, to_store_error};
-use super::row::Row;
-use super::{Inner, PostgresStore, maintenance::usage, queries::find, sql};
+use super::row::JobRow;
+use super::settle::TenantJob;
+use super::{Inner, PostgresStore, maintenance::usage, sql};
 use crate::job::{Fingerprint, JobId, Json, Step, TenantId, Timestamp, UsageRow};
+use crate::store::columns::ReadColumns;
 use crate::store::transfer::{ExportedJob, Tombstone, hex};
 use crate::store::{Blob, StoreError};
-
-type Key = (TenantId, JobId);
 
 /// Size in bytes after which a statement that imports steps ends.
 const STEP_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -21,8 +21,8 @@ impl PostgresStore {
     /// Returns the stored copies of these jobs.
     pub(crate) async fn export_jobs(
         &self,
-        keys: &[Key],
-    ) -> Result<HashMap<Key, ExportedJob>, StoreError> {
+        keys: &[TenantJob],
+    ) -> Result<HashMap<TenantJob, ExportedJob>, StoreError> {
         self.inner.parcels(keys).await.map_err(to_store_error)
     }
 
@@ -31,13 +31,13 @@ impl PostgresStore {
     pub(crate) async fn import_jobs(
         &self,
         parcels: &[ExportedJob],
-    ) -> Result<HashSet<Key>, StoreError> {
+    ) -> Result<HashSet<TenantJob>, StoreError> {
         self.inner.import(parcels).await.map_err(to_store_error)
     }
 
     /// Imports tombstones. Returns how many of these ids have one now.
     pub(crate) async fn import_tombstones(&self, gone: &[Tombstone]) -> Result<u64, StoreError> {
-        self.inner.record_deletions(gone).await.map_err(to_store_error)
+        self.inner.import_tombstones(gone).await.map_err(to_store_error)
     }
 
     /// Imports usage from another store. Returns the number of rows. A repeated import changes nothing.
@@ -58,9 +58,12 @@ impl PostgresStore {
 }
 
 impl Inner {
-    async fn parcels(&self, keys: &[Key]) -> Result<HashMap<Key, ExportedJob>, PgError> {
-        let tenants: Vec<&str> = keys.iter().map(|(tenant, _)| tenant.as_str()).collect();
-        let ids: Vec<String> = keys.iter().map(|(_, id)| id.to_string()).collect();
+    async fn parcels(
+        &self,
+        keys: &[TenantJob],
+    ) -> Result<HashMap<TenantJob, ExportedJob>, PgError> {
+        let (tenants, ids): (Vec<&TenantId>, Vec<JobId>) =
+            keys.iter().map(|(tenant, id)| (tenant, *id)).unzip();
         let mut connection = self.database.connection().await?;
         let mut found = HashMap::new();
         for row in connection.query(sql::EXPORT_JOBS, &[&tenants, &ids]).await? {
@@ -68,33 +71,29 @@ impl Inner {
             found.insert(parcel.key(), parcel);
         }
         if !found.is_empty() {
-            for row in connection.query(sql::STEPS, &[&tenants, &ids]).await? {
-                let (tenant, id, step) = find::step(&row)?;
-                let tenant = TenantId::stored(&tenant).ok_or_else(|| unreadable("a tenant"))?;
-                if let Some(parcel) = found.get_mut(&(tenant, id)) {
+            let steps: Vec<(TenantJob, Step)> =
+                connection.all(sql::STEPS, &[&tenants, &ids]).await?;
+            for (key, step) in steps {
+                if let Some(parcel) = found.get_mut(&key) {
                     parcel.steps.push(step);
                 }
             }
             for parcel in found.values_mut() {
                 let job = &parcel.entry.job;
                 if job.has_payload || !job.artifacts.is_empty() {
-                    parcel.blobs = self.try_blobs(&job.tenant, job.id).await?;
+                    parcel.blobs = self.blobs(&job.tenant, job.id).await?;
                 }
             }
         }
         Ok(found)
     }
 
-    async fn import(&self, parcels: &[ExportedJob]) -> Result<HashSet<Key>, PgError> {
+    async fn import(&self, parcels: &[ExportedJob]) -> Result<HashSet<TenantJob>, PgError> {
         let jobs = parcels.iter().map(job).collect::<Result<Vec<Value>, _>>()?;
         let jobs = to_json(&jobs)?;
         let connection = self.database.connection().await?;
         let (transaction, rows) = connection.begin((sql::IMPORT_JOBS, &[&jobs]), None).await?;
-        let key = |row: &tokio_postgres::Row| {
-            let mut columns = Columns::of(row);
-            Ok((columns.text(TenantId::stored)?, columns.id()?))
-        };
-        let taken = rows.iter().map(key).collect::<Result<HashSet<Key>, PgError>>()?;
+        let taken: HashSet<TenantJob> = read_all(&rows)?.into_iter().collect();
         if taken.len() < parcels.len() {
             transaction.roll_back().await?;
             return Ok(taken);
@@ -125,33 +124,29 @@ impl Inner {
     ) -> Result<u64, PgError> {
         let rows: Vec<Value> =
             used.iter().map(|(tenant, row)| usage::usage_json(tenant, row)).collect();
-        let mut connection = self.database.connection().await?;
-        let taken = connection.query(sql::IMPORT_USAGE, &[&to_json(&rows)?, &origin]).await?;
-        Ok(taken.len() as u64)
+        Ok(self.run(sql::IMPORT_USAGE, &[&to_json(&rows)?, &origin]).await? as u64)
     }
 
-    async fn record_deletions(&self, gone: &[Tombstone]) -> Result<u64, PgError> {
+    async fn import_tombstones(&self, gone: &[Tombstone]) -> Result<u64, PgError> {
         let tenants: Vec<&str> = gone.iter().map(|gone| gone.tenant.as_str()).collect();
         let ids: Vec<&str> = gone.iter().map(|gone| gone.id.as_str()).collect();
         let gone_ats: Vec<i64> = gone.iter().map(|gone| gone.gone_at).collect();
         let mut connection = self.database.connection().await?;
         connection.query(sql::IMPORT_TOMBSTONES, &[&tenants, &ids, &gone_ats]).await?;
-        let rows = connection.query(sql::COUNT_TOMBSTONES, &[&tenants, &ids]).await?;
-        rows.first().map_or(Ok(0), |row| Columns::of(row).count())
+        let count = connection.first(sql::COUNT_TOMBSTONES, &[&tenants, &ids]).await?;
+        Ok(count.unwrap_or_default())
     }
 }
 
 /// Reads a row of `export_jobs.sql`, without the steps.
 fn parcel(row: &tokio_postgres::Row) -> Result<ExportedJob, PgError> {
     let mut columns = Columns::of(row);
-    let entry = Row::read(&mut columns)?.entry;
-    let fingerprint =
-        columns.seek("fingerprint")?.get::<Option<&[u8]>>()?.map(<[u8; 32]>::try_from).transpose();
-    let fingerprint = fingerprint.map_err(unreadable)?.map(Fingerprint::from_bytes);
-    let input = columns.json()?;
-    let result = columns.get::<Option<String>>()?.map(Json::from_text).transpose();
-    let history = columns.get::<Option<String>>()?.unwrap_or_default();
-    let result = result.map_err(unreadable)?;
+    let entry = JobRow::read(&mut columns)?.entry;
+    let (fingerprint, input, result): (Option<[u8; 32]>, _, _) =
+        columns.seek("fingerprint")?.get()?;
+    let history: Option<String> = columns.get()?;
+    let (fingerprint, history) =
+        (fingerprint.map(Fingerprint::from_bytes), history.unwrap_or_default());
     let (steps, blobs) = (Vec::new(), Vec::new());
     Ok(ExportedJob { entry, fingerprint, input, result, history, steps, blobs, used: None })
 }

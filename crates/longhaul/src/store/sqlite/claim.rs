@@ -20,7 +20,7 @@ use crate::store::sqlite::connection::columns::limit;
 use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::queries::find;
-use crate::store::sqlite::row::Row;
+use crate::store::sqlite::row::JobRow;
 use crate::store::sqlite::sql;
 use crate::store::{Claim, ClaimResult, Lease};
 use candidates::TenantCandidates;
@@ -75,8 +75,7 @@ pub(crate) fn claim(
         leases.extend(or_quarantine(tx, seq, result)?);
     }
     limits.save(tx)?;
-    let next_due_at: Option<i64> = tx.one(sql::NEXT_DUE, [], |row| row.get(0))?.flatten();
-    let next_due_at = next_due_at.map(Timestamp::from_millis);
+    let next_due_at: Option<Timestamp> = tx.one(sql::NEXT_DUE, [])?.flatten();
     let next_due_at = next_due_at.into_iter().chain(limits.check.next_at()).min();
     Ok(ClaimResult { leases, next_due_at })
 }
@@ -122,7 +121,7 @@ fn lease(
     want: &Claim,
     check: &mut LimitCheck<'_>,
 ) -> Result<Lease, SqliteError> {
-    let mut row = Row::load(tx, seq)?;
+    let mut row = JobRow::load(tx, seq)?;
     let input = find::input_of(tx, seq)?;
     let may_have_steps = row.stored.may_have_steps();
     let steps = if may_have_steps { find::steps_of(tx, seq)? } else { Vec::new() };

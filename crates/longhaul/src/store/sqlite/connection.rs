@@ -5,5 +5,6 @@ pub(crate) mod error;
 pub(crate) mod open;
 pub(crate) mod readers;
 pub(crate) mod task;
+pub(crate) mod threads;
 mod wal;
 pub(crate) mod writer;

@@ -21,7 +21,7 @@ pub(crate) fn renew(
     let until = tx.now.after(duration).as_millis();
     let renew = |lease: &LeaseRef| {
         let key = params![lease.tenant.as_str(), lease.job.to_string(), int(lease.epoch), until];
-        let kept = tx.one(sql::RENEW, key, |row| row.get(0))?;
+        let kept = tx.one(sql::RENEW, key)?;
         Ok(kept.map_or(Renewal::Lost, |cancel_requested| Renewal::Kept { cancel_requested }))
     };
     leases.iter().map(renew).collect()
@@ -54,9 +54,8 @@ pub(crate) fn checkpoint(tx: &Tx<'_>, step: &Checkpoint) -> Result<(), SqliteErr
         return Ok(());
     }
     let row = find::leased(tx, &step.lease)?.ok_or(StoreError::LeaseLost)?;
-    let output: Option<String> =
-        tx.one(sql::FIND_STEP, params![row.seq, step.name], |row| row.get(1))?;
-    if output.as_deref() == Some(step.output.as_str()) {
+    let stored: Option<(u32, String)> = tx.one(sql::FIND_STEP, params![row.seq, step.name])?;
+    if stored.is_some_and(|(_, output)| output == step.output.as_str()) {
         return Ok(());
     }
     Err(StoreError::StepConflict { name: step.name.clone() }.into())

@@ -2,11 +2,10 @@
 
 use rusqlite::params;
 
-use crate::job::{EventFilter, Json, TenantId};
+use crate::job::Json;
 use crate::store::outbox::{EndpointSubscription, Subscriptions};
-use crate::store::sqlite::connection::columns::Columns;
 use crate::store::sqlite::connection::task::Tx;
-use crate::store::sqlite::row::Row;
+use crate::store::sqlite::row::JobRow;
 use crate::store::sqlite::sql;
 use crate::store::stored_job::StoredJob;
 
@@ -27,7 +26,7 @@ pub(crate) fn write_deliveries(
     let deliveries = subscriptions.pending_deliveries(stored, result);
     drop(known);
     for new in &deliveries {
-        let mut row = Row::new(StoredJob::accepted(new, tx.now), new.fingerprint);
+        let mut row = JobRow::new(StoredJob::accepted(new, tx.now), new.fingerprint);
         if row.insert(tx)? {
             tx.run(sql::INSERT_INPUT, params![row.seq, new.input.as_str()])?;
             tx.wrote_deliveries.set(true);
@@ -38,19 +37,8 @@ pub(crate) fn write_deliveries(
 
 fn read_subscriptions(tx: &Tx<'_>) -> rusqlite::Result<Subscriptions> {
     let mut subscriptions = Subscriptions::default();
-    for (tenant, subscription) in tx.all(sql::SUBSCRIPTIONS, [], |row| {
-        let mut columns = Columns::of(row);
-        let tenant = columns.text(TenantId::stored)?;
-        Ok((
-            tenant,
-            EndpointSubscription { endpoint: columns.get()?, events: columns.text(event_filter)? },
-        ))
-    })? {
-        subscriptions.add(tenant, subscription);
+    for (tenant, endpoint, events) in tx.all(sql::SUBSCRIPTIONS, [])? {
+        subscriptions.add(tenant, EndpointSubscription { endpoint, events });
     }
     Ok(subscriptions)
-}
-
-fn event_filter(words: &str) -> Option<EventFilter> {
-    EventFilter::from_words(words).ok()
 }

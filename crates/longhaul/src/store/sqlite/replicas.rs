@@ -2,8 +2,8 @@
 
 use rusqlite::params;
 
-use crate::job::Timestamp;
-use crate::store::sqlite::connection::columns::{Columns, from_json, millis, to_json};
+use crate::store::rows::with_liveness;
+use crate::store::sqlite::connection::columns::{millis, to_json};
 use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
@@ -37,29 +37,11 @@ pub(crate) fn heartbeat(tx: &Tx<'_>, beat: &Heartbeat) -> Result<(), SqliteError
 
 /// Returns the replicas with a recent heartbeat.
 pub(crate) fn replicas(tx: &Tx<'_>) -> Result<Vec<ReplicaState>, SqliteError> {
-    Ok(tx.all(sql::REPLICAS, [], |row| read(&mut Columns::of(row), tx.now))?)
+    Ok(with_liveness(tx.all(sql::REPLICAS, [])?, tx.now))
 }
 
 /// Removes a replica.
 pub(crate) fn deregister(tx: &Tx<'_>, replica: &str) -> Result<(), SqliteError> {
     tx.run(sql::DEREGISTER, [replica])?;
     Ok(())
-}
-
-/// Reads the columns of `replicas.sql`.
-fn read(columns: &mut Columns<'_>, now: Timestamp) -> rusqlite::Result<ReplicaState> {
-    let beat = Heartbeat {
-        replica: columns.get()?,
-        run: columns.get::<i64>()?.cast_unsigned(),
-        role: columns.get()?,
-        version: columns.get()?,
-        host: columns.get()?,
-        pid: columns.get()?,
-        kinds: from_json(&columns.get::<String>()?)?,
-        running: columns.get()?,
-        concurrency: columns.get()?,
-        silent_after: columns.duration()?,
-    };
-    let (started_at, seen_at) = (columns.at()?, columns.at()?);
-    Ok(ReplicaState { alive: beat.is_alive(seen_at, now), heartbeat: beat, started_at, seen_at })
 }

@@ -5,12 +5,11 @@
 
 use rusqlite::params;
 
-use crate::job::{
-    Event, Fingerprint, Job, Json, Name, PreviousState, Record, Retention, Status, TenantId,
-    Timestamp, Tokens, Usage, UsageMeter,
-};
+use crate::job::{Fingerprint, Job, Json, Record, Status, Timestamp, Usage};
+use crate::store::columns::{FromRow, ReadColumns};
 use crate::store::fairness;
-use crate::store::sqlite::connection::columns::{Columns, from_json, int, millis, to_json};
+use crate::store::rows;
+use crate::store::sqlite::connection::columns::{int, millis, to_json};
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::maintenance::blobs;
 use crate::store::sqlite::maintenance::usage;
@@ -19,7 +18,7 @@ use crate::store::sqlite::sql;
 use crate::store::stored_job::StoredJob;
 
 /// A stored job with its row id.
-pub(crate) struct Row {
+pub(crate) struct JobRow {
     pub(crate) seq: i64,
     pub(crate) stored: StoredJob,
     pub(crate) fingerprint: Fingerprint,
@@ -37,7 +36,7 @@ struct QueuePosition {
     paused: bool,
 }
 
-impl Row {
+impl JobRow {
     /// Creates a row that is not inserted yet.
     pub(crate) fn new(stored: StoredJob, fingerprint: Fingerprint) -> Self {
         Self { seq: 0, stored, fingerprint, counted: None, result: None, read_as: (0, 0) }
@@ -45,8 +44,7 @@ impl Row {
 
     /// Reads a job by its row id.
     pub(crate) fn load(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<Self> {
-        tx.one(sql::JOB, [seq], |row| Self::read(&mut Columns::of(row)))?
-            .ok_or(rusqlite::Error::QueryReturnedNoRows)
+        tx.one(sql::JOB, [seq])?.ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
 
     /// Inserts the row with its deliveries and sets `seq`. Returns false and writes nothing if the id or
@@ -174,8 +172,7 @@ impl Row {
         if *status != Status::Pending {
             return Ok(QueuePosition { rank: None, paused: false });
         }
-        let is_paused = tx.one(sql::IS_PAUSED, [tenant.as_str(), queue.as_str()], |_| Ok(()))?;
-        let paused = is_paused.is_some();
+        let paused = tx.exists(sql::IS_PAUSED, [tenant.as_str(), queue.as_str()])?;
         let ready = *run_at <= tx.now && !paused;
         let rank = ready.then(|| fairness::rank(*run_at, *priority));
         Ok(QueuePosition { rank, paused })
@@ -195,101 +192,35 @@ impl Row {
 
     /// Returns the job with its result and history.
     pub(crate) fn into_record(self, tx: &Tx<'_>) -> rusqlite::Result<Record> {
-        let history = tx.one(sql::HISTORY, [self.seq], |row| row.get::<_, String>(0))?;
-        let history = history.unwrap_or_default();
-        let history = read_history(&history, &self.stored.job);
-        let result = match self.stored.job.status {
-            Status::Completed => tx.one(sql::RESULT, [self.seq], |row| Columns::of(row).json())?,
-            Status::Pending
-            | Status::Running
-            | Status::Waiting
-            | Status::Failed
-            | Status::Cancelled => None,
-        };
+        let lines: Option<String> = tx.one(sql::HISTORY, [self.seq])?;
+        let history = rows::history(&lines.unwrap_or_default(), &self.stored.job);
+        let result = self.load_result(tx)?;
         Ok(Record { job: self.stored.job, result, history })
     }
 
-    /// Reads the columns of `job.sql`.
-    fn read(columns: &mut Columns<'_>) -> rusqlite::Result<Self> {
-        let job = read_job(columns)?;
-        let seq = columns.get()?;
-        let attempt_base = columns.get()?;
-        let charge = columns.get()?;
-        let epoch = columns.count()?;
-        let read_as = (job.version, epoch);
-        let stored = StoredJob {
-            before: Some(PreviousState::of(&job)),
-            job,
-            attempt_base,
-            charge,
-            epoch,
-            replica: columns.get()?,
-            lease_until: columns.opt_at()?,
-            retention: Retention { completed: columns.duration()?, failed: columns.duration()? },
-            tally: UsageMeter::default(),
-            ended: false,
-            webhook: None,
-            events: Vec::new(),
-        };
-        let fingerprint = Fingerprint::from_bytes(columns.get()?);
-        let counted = columns.get()?;
-        let tally = read_tally(columns)?;
-        let stored = StoredJob { tally, webhook: columns.opt_json()?, ..stored };
-        Ok(Self { seq, stored, fingerprint, counted, result: None, read_as })
+    /// Returns the result of a completed job.
+    pub(crate) fn load_result(&self, tx: &Tx<'_>) -> rusqlite::Result<Option<Json>> {
+        if self.stored.job.status != Status::Completed {
+            return Ok(None);
+        }
+        tx.one(sql::RESULT, [self.seq])
     }
 }
 
-// The fields are evaluated in this order, which is the order of the columns.
-fn read_tally(columns: &mut Columns<'_>) -> rusqlite::Result<UsageMeter> {
-    Ok(UsageMeter {
-        key: columns.get()?,
-        claimed_at: columns.opt_at()?,
-        run_ms: columns.count()?,
-        payload_bytes: columns.count()?,
-        metered: columns.get()?,
-        metered_steps: columns.count()?,
-        tokens: Tokens::default(),
-    })
-}
-
-/// Decodes the history. An unreadable event is skipped, so that it does not hide the job.
-fn read_history(lines: &str, job: &Job) -> Vec<Event> {
-    let events: Vec<Event> = lines.lines().filter_map(|line| from_json(line).ok()).collect();
-    let unreadable = lines.lines().count() - events.len();
-    if unreadable > 0 {
-        tracing::warn!(job.id = %job.id, tenant.id = %job.tenant, unreadable, "skipped unreadable events of a job's history");
+/// Reads the columns of `job.sql`.
+impl FromRow for JobRow {
+    fn read<C: ReadColumns>(columns: &mut C) -> Result<Self, C::Error> {
+        let mut stored: StoredJob = columns.get()?;
+        let claimed_at = columns.get()?;
+        stored.tally = rows::usage_meter(columns, claimed_at)?;
+        stored.webhook = columns.get()?;
+        Ok(Self {
+            read_as: (stored.job.version, stored.epoch),
+            stored,
+            seq: columns.get()?,
+            fingerprint: Fingerprint::from_bytes(columns.get()?),
+            counted: columns.get()?,
+            result: None,
+        })
     }
-    events
-}
-
-// The fields are evaluated in this order, which is the order of the columns.
-fn read_job(columns: &mut Columns<'_>) -> rusqlite::Result<Job> {
-    Ok(Job {
-        tenant: columns.text(TenantId::stored)?,
-        id: columns.text(|text| text.parse().ok())?,
-        kind: columns.text(|text| Name::new(text).ok())?,
-        queue: columns.text(|text| Name::new(text).ok())?,
-        status: columns.text(Status::parse)?,
-        phase: columns.get()?,
-        priority: columns.get()?,
-        attempt: columns.get()?,
-        max_attempts: columns.get()?,
-        progress: columns.opt_json()?,
-        labels: columns.opt_json()?.unwrap_or_default(),
-        version: columns.count()?,
-        idempotency_key: columns.get()?,
-        created_at: columns.at()?,
-        run_at: columns.at()?,
-        started_at: columns.opt_at()?,
-        completed_at: columns.opt_at()?,
-        expires_at: columns.opt_at()?,
-        error: columns.opt_json()?,
-        cancel_requested_at: columns.opt_at()?,
-        timeout: columns.opt_duration()?,
-        code_version: columns.get()?,
-        forked_from: columns.opt_id()?,
-        parent_id: columns.opt_id()?,
-        has_payload: columns.get()?,
-        artifacts: columns.opt_json()?.unwrap_or_default(),
-    })
 }

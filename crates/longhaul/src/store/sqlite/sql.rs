@@ -1,15 +1,5 @@
 //! Every SQL statement, one per file, grouped like the modules that run them.
 
-macro_rules! statements {
-    ($($group:literal { $($name:ident = $file:literal;)* })*) => {
-        $($(pub(super) const $name: &str = include_str!(concat!("sql/", $group, "/", $file, ".sql"));)*)*
-
-        /// All statements by path, for the test that prepares each one.
-        #[cfg(test)]
-        pub(super) const ALL: &[(&str, &str)] = &[$($((concat!($group, "/", $file), $name)),*),*];
-    };
-}
-
 statements! {
     "submit" {
         FIND_KEY = "find_key";

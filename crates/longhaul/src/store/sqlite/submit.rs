@@ -8,14 +8,14 @@ use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::maintenance::blobs;
 use crate::store::sqlite::maintenance::usage;
 use crate::store::sqlite::queries::find;
-use crate::store::sqlite::row::Row;
+use crate::store::sqlite::row::JobRow;
 use crate::store::sqlite::sql;
 use crate::store::stored_job::StoredJob;
 use crate::store::{BlobRole, NewJob, StoreError, SubmitResult};
 
 /// Inserts a job, or returns the existing job of an equal submission.
 pub(crate) fn submit(tx: &Tx<'_>, new: &NewJob) -> Result<SubmitResult, SqliteError> {
-    let mut row = Row::new(StoredJob::accepted(new, tx.now), new.fingerprint);
+    let mut row = JobRow::new(StoredJob::accepted(new, tx.now), new.fingerprint);
     if row.insert(tx)? {
         tx.run(sql::INSERT_INPUT, params![row.seq, new.input.as_str()])?;
         if let Some(payload) = &new.payload {
@@ -52,7 +52,7 @@ pub(crate) fn fork(
         None => None,
     };
     let steps = usage::count_steps(tx, old.seq, from)?;
-    let mut row = Row::new(old.stored.fork(new_id, steps, tx.now)?, old.fingerprint);
+    let mut row = JobRow::new(old.stored.fork(new_id, steps, tx.now)?, old.fingerprint);
     if row.insert(tx)? {
         tx.run(sql::FORK_INPUT, [old.seq, row.seq])?;
         tx.run(sql::FORK_STEPS, params![old.seq, row.seq, from])?;
@@ -67,6 +67,6 @@ pub(crate) fn fork(
 }
 
 fn position(tx: &Tx<'_>, seq: i64, name: &str) -> Result<u32, SqliteError> {
-    let found = tx.one(sql::FIND_STEP, params![seq, name], |row| row.get(0))?;
+    let found: Option<u32> = tx.one(sql::FIND_STEP, params![seq, name])?;
     found.ok_or_else(|| StoreError::UnknownStep { name: name.to_owned() }.into())
 }

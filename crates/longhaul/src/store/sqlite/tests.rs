@@ -6,18 +6,15 @@ mod log;
 mod open;
 mod plan;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::SqliteStore;
 use super::maintenance::prune;
 use crate::clock::Clock;
-use crate::job::{
-    Fingerprint, IdSource, JobId, Json, Name, Outcome, Retention, Status, TenantId, Timestamp,
-};
+use crate::job::{IdSource, JobId, Json, Name, Outcome, Retention, Status, TenantId, Timestamp};
 use crate::store::{
-    Claim, ClaimResult, KindCapacity, NewJob, Report, Settlement, Start, StoreError, SubmitResult,
+    Claim, ClaimResult, KindCapacity, NewJob, Report, Settlement, StoreError, SubmitResult,
 };
 use crate::store::{JobStore as _, MaintenanceStore as _, WorkerStore as _};
 
@@ -33,26 +30,7 @@ fn memory() -> SqliteStore {
 
 fn new_job() -> NewJob {
     static IDS: std::sync::LazyLock<IdSource> = std::sync::LazyLock::new(IdSource::default);
-    let (kind, input) = (Name::new("demo").unwrap(), Json::null());
-    NewJob {
-        tenant: TenantId::default(),
-        id: IDS.next(clock().now(), 0),
-        fingerprint: Fingerprint::of(&kind, &input, None).unwrap(),
-        kind,
-        queue: Name::default_queue(),
-        priority: 0,
-        input,
-        idempotency_key: None,
-        start: Start::Now,
-        max_attempts: 3,
-        timeout: None,
-        labels: BTreeMap::new(),
-        retention: Retention::default(),
-        parent_id: None,
-        payload: None,
-        key_id: None,
-        webhook: None,
-    }
+    crate::store::testing::new_job(IDS.next(clock().now(), 0), Json::null())
 }
 
 async fn submit(store: &SqliteStore, job: NewJob) -> Result<SubmitResult, StoreError> {
@@ -173,14 +151,7 @@ async fn late_settlement_of_a_swept_job_is_no_repetition() {
     let lease = claim(&store, 1).await.leases.remove(0).to_ref();
     store.clock.advance(LEASE);
     store.rescue(10).await.unwrap();
-    let late = Settlement {
-        lease,
-        outcome: Outcome::Released,
-        phases: Vec::new(),
-        progress: None,
-        artifacts: Vec::new(),
-        tokens: crate::job::Tokens::default(),
-    };
+    let late = Settlement::of(lease, Outcome::Released);
     assert_eq!(store.settle(vec![late]).await, [Err(StoreError::LeaseLost)]);
 }
 
@@ -193,14 +164,9 @@ async fn settlement_under_an_old_epoch_writes_nothing() {
     assert_eq!(store.rescue(10).await.unwrap().len(), 1);
     claim(&store, 1).await;
     let before = store.job(&TenantId::default(), id).await.unwrap();
-    let outcome = Outcome::Completed(Json::null());
     let late = Settlement {
-        lease: first,
-        outcome,
         phases: vec!["late".to_owned()],
-        progress: None,
-        artifacts: Vec::new(),
-        tokens: crate::job::Tokens::default(),
+        ..Settlement::of(first, Outcome::Completed(Json::null()))
     };
     assert_eq!(store.settle(vec![late]).await, [Err(StoreError::LeaseLost)]);
     assert_eq!(store.job(&TenantId::default(), id).await.unwrap(), before);

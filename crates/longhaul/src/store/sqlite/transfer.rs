@@ -1,15 +1,15 @@
 //! Export of all data, page by page, for a copy to another store.
 
-use crate::job::{JobId, Status, TenantId, UsageRow};
+use crate::job::{JobId, TenantId, UsageRow};
 use crate::store::StoreError;
+use crate::store::columns::from_columns;
 use crate::store::sqlite::SqliteStore;
-use crate::store::sqlite::connection::columns::{Columns, limit};
+use crate::store::sqlite::connection::columns::limit;
 use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::maintenance::blobs;
 use crate::store::sqlite::queries::find;
-use crate::store::sqlite::queries::usage;
-use crate::store::sqlite::row::Row;
+use crate::store::sqlite::row::JobRow;
 use crate::store::sqlite::sql;
 use crate::store::transfer::{ExportedJob, Tombstone};
 
@@ -27,10 +27,10 @@ const USAGE_MAX: usize = 2_000;
 pub(crate) type Cursor = (String, String);
 
 /// A tenant's usage row.
-pub(crate) type Used = (TenantId, UsageRow);
+pub(crate) type TenantUsage = (TenantId, UsageRow);
 
 /// A page of jobs.
-pub(crate) struct Page {
+pub(crate) struct ExportPage {
     pub(crate) parcels: Vec<ExportedJob>,
     /// Jobs that cannot be read.
     pub(crate) unreadable: Vec<Cursor>,
@@ -40,13 +40,12 @@ pub(crate) struct Page {
 impl SqliteStore {
     /// Counts all jobs.
     pub(crate) async fn export_count(&self) -> Result<u64, StoreError> {
-        let counted =
-            |tx: &Tx<'_>| Ok(tx.one(sql::COUNT_JOBS, [], |row| Columns::of(row).count())?);
-        Ok(self.read(counted).await?.unwrap_or_default())
+        let counted = self.read(|tx| Ok(tx.one(sql::COUNT_JOBS, [])?)).await?;
+        Ok(counted.unwrap_or_default())
     }
 
     /// Returns the jobs after a cursor, by tenant and id. Running jobs are released.
-    pub(crate) async fn export_jobs(&self, after: Cursor) -> Result<Page, StoreError> {
+    pub(crate) async fn export_jobs(&self, after: Cursor) -> Result<ExportPage, StoreError> {
         self.read(move |tx| jobs(tx, &after)).await
     }
 
@@ -58,21 +57,22 @@ impl SqliteStore {
         self.read(move |tx| {
             let (tenant, id) = (&after.0, &after.1);
             let page = rusqlite::params![tenant, id, limit(TOMBSTONES_MAX)];
-            Ok(tx.all(sql::EXPORT_TOMBSTONES, page, |row| {
-                Ok(Tombstone { tenant: row.get(0)?, id: row.get(1)?, gone_at: row.get(2)? })
-            })?)
+            Ok(tx.all(sql::EXPORT_TOMBSTONES, page)?)
         })
         .await
     }
 
     /// Returns the identity of this file.
     pub(crate) async fn origin(&self) -> Result<String, StoreError> {
-        let origin = self.read(|tx| Ok(tx.one(sql::ORIGIN, [], |row| row.get(0))?)).await?;
+        let origin = self.read(|tx| Ok(tx.one(sql::ORIGIN, [])?)).await?;
         origin.ok_or_else(|| StoreError::Broken("the database has no identity".to_owned()))
     }
 
     /// Returns the usage rows after a row.
-    pub(crate) async fn export_usage(&self, after: Option<Used>) -> Result<Vec<Used>, StoreError> {
+    pub(crate) async fn export_usage(
+        &self,
+        after: Option<TenantUsage>,
+    ) -> Result<Vec<TenantUsage>, StoreError> {
         self.read(move |tx| {
             let (tenant, hour, kind, key) = match &after {
                 Some((tenant, row)) => {
@@ -82,29 +82,21 @@ impl SqliteStore {
             };
             let key = key.unwrap_or_default();
             let page = rusqlite::params![tenant, hour, kind, key, limit(USAGE_MAX)];
-            Ok(tx.all(sql::EXPORT_USAGE, page, |row| {
-                let mut columns = Columns::of(row);
-                let tenant = columns.text(TenantId::stored)?;
-                Ok((tenant, usage::read(&mut columns)?))
-            })?)
+            Ok(tx.all(sql::EXPORT_USAGE, page)?)
         })
         .await
     }
 
     /// Returns the paused queues by tenant and name.
     pub(crate) async fn export_paused_queues(&self) -> Result<Vec<(String, String)>, StoreError> {
-        self.read(|tx| {
-            Ok(tx.all(sql::EXPORT_PAUSED_QUEUES, [], |row| Ok((row.get(0)?, row.get(1)?)))?)
-        })
-        .await
+        self.read(|tx| Ok(tx.all(sql::EXPORT_PAUSED_QUEUES, [])?)).await
     }
 }
 
-fn jobs(tx: &Tx<'_>, after: &Cursor) -> Result<Page, SqliteError> {
+fn jobs(tx: &Tx<'_>, after: &Cursor) -> Result<ExportPage, SqliteError> {
     let wanted = rusqlite::params![after.0, after.1, limit(JOBS_MAX)];
-    let found: Vec<(Cursor, i64)> =
-        tx.all(sql::EXPORT_JOBS, wanted, |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))?;
-    let mut page = Page { parcels: Vec::new(), unreadable: Vec::new(), next: None };
+    let found: Vec<(Cursor, i64)> = tx.all(sql::EXPORT_JOBS, wanted)?;
+    let mut page = ExportPage { parcels: Vec::new(), unreadable: Vec::new(), next: None };
     let (mut bytes, all) = (0, found.len());
     for (place, (cursor, seq)) in found.into_iter().enumerate() {
         if is_named(&cursor) {
@@ -129,24 +121,25 @@ fn jobs(tx: &Tx<'_>, after: &Cursor) -> Result<Page, SqliteError> {
     Ok(page)
 }
 
+from_columns! {
+    Tombstone { tenant, id, gone_at }
+}
+
 fn is_named((tenant, id): &Cursor) -> bool {
     TenantId::stored(tenant).is_some() && id.parse::<JobId>().is_ok()
 }
 
 fn parcel(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<ExportedJob> {
-    let Row { stored: entry, fingerprint, .. } = Row::load(tx, seq)?;
-    let result = if entry.job.status == Status::Completed {
-        tx.one(sql::RESULT, [seq], |row| Columns::of(row).json())?
-    } else {
-        None
-    };
+    let row = JobRow::load(tx, seq)?;
+    let result = row.load_result(tx)?;
+    let JobRow { stored: entry, fingerprint, .. } = row;
     let (tenant, id) = (entry.job.tenant.clone(), entry.job.id);
     let blobs = match blobs::blobs(tx, &tenant, id) {
         Ok(blobs) => blobs,
         Err(SqliteError::Database(error)) => return Err(error),
         Err(SqliteError::Rejected(_)) => Vec::new(),
     };
-    let history = tx.one(sql::HISTORY, [seq], |row| row.get(0))?;
+    let history = tx.one(sql::HISTORY, [seq])?;
     Ok(ExportedJob {
         entry,
         fingerprint: Some(fingerprint),

@@ -22,7 +22,7 @@ pub(super) struct State {
     pub(super) served: HashMap<TenantId, u64>,
     pub(super) turn: u64,
     pub(super) replicas: BTreeMap<String, ReplicaState>,
-    pub(super) blobs: Vec<Kept>,
+    pub(super) blobs: Vec<StoredBlob>,
     /// Token buckets of rate limits.
     pub(super) buckets: HashMap<Scope, TokenBucket>,
     pub(super) usage: Sums,
@@ -160,7 +160,7 @@ impl Row {
 
 impl State {
     pub(super) fn is_stray(&mut self, blob: &BlobRef) -> bool {
-        let is_left = |kept: &Kept| kept.to_ref() == *blob && kept.blob.deleted_at.is_none();
+        let is_left = |kept: &StoredBlob| kept.to_ref() == *blob && kept.blob.deleted_at.is_none();
         let known = self.blobs.iter().any(is_left);
         let row = self.row(&blob.tenant, blob.job);
         !known && row.map_or(true, |row| row.record.job.status.is_terminal())
@@ -196,7 +196,7 @@ impl State {
         &self,
         tenant: &TenantId,
         id: JobId,
-    ) -> impl Iterator<Item = &Kept> + use<'_> {
+    ) -> impl Iterator<Item = &StoredBlob> + use<'_> {
         let tenant = tenant.clone();
         self.blobs.iter().filter(move |kept| kept.tenant == tenant && kept.job == id)
     }
@@ -275,7 +275,7 @@ impl State {
         };
         let meter = Meter::new(new.key_id, new.payload.as_ref(), now);
         if let Some(payload) = new.payload {
-            self.blobs.push(Kept::new(&job, BlobRole::Payload, payload, now));
+            self.blobs.push(StoredBlob::new(&job, BlobRole::Payload, payload, now));
         }
         let mut row = Row {
             attempts_at_first: job.max_attempts,
@@ -385,7 +385,7 @@ impl State {
         row.record.job.artifacts = artifacts.iter().map(NewBlob::to_artifact).collect();
         let (answer, job) = (answer(row), row.record.job.clone());
         for artifact in artifacts {
-            self.blobs.push(Kept::new(&job, BlobRole::Artifact, artifact, now));
+            self.blobs.push(StoredBlob::new(&job, BlobRole::Artifact, artifact, now));
         }
         self.doom_payload(&job, now);
         self.meter(job.id, now);
@@ -395,14 +395,14 @@ impl State {
 
 /// A blob stored for a job.
 #[derive(Clone)]
-pub(super) struct Kept {
+pub(super) struct StoredBlob {
     pub(super) tenant: TenantId,
     pub(super) job: JobId,
     pub(super) blob: Blob,
     pub(super) bury_at: Option<Timestamp>,
 }
 
-impl Kept {
+impl StoredBlob {
     fn new(job: &Job, role: BlobRole, new: NewBlob, now: Timestamp) -> Self {
         let blob = Blob {
             role,

@@ -3,16 +3,17 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul::Clock;
-use longhaul::job::{JobId, TenantId};
+use longhaul::job::{JobId, TenantId, Timestamp};
 use longhaul::store::conformance::StoreHarness;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::{
-    Checkpoint, Claim, ClaimResult, LeaseRef, Report, SettleResult, Settlement, StoreError,
-    WorkerStore,
+    ChangeNotifications, Checkpoint, Claim, ClaimResult, LeaseRef, Report, SettleResult,
+    Settlement, Store, StoreError, WorkerStore,
 };
+use tokio::sync::Notify;
 
 use super::database::{TestDatabase, open_now};
 
@@ -107,33 +108,22 @@ impl AlternatingStore {
     async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
         split!(self, settlements, settle)
     }
+
+    fn now(&self) -> Timestamp {
+        self.stores[0].now()
+    }
+
+    fn change_notifications(&self) -> Option<ChangeNotifications> {
+        self.stores[0].change_notifications()
+    }
+
+    fn outbox_notify(&self) -> Arc<Notify> {
+        self.stores[0].outbox_notify()
+    }
 }
 
-macro_rules! call {
-    ($this:ident, claim, $want:ident) => {
-        $this.claim($want)
-    };
-    ($this:ident, report, $reports:ident) => {
-        $this.report($reports)
-    };
-    ($this:ident, checkpoint, $checkpoint:ident) => {
-        $this.checkpoint($checkpoint)
-    };
-    ($this:ident, settle, $settlements:ident) => {
-        $this.settle($settlements)
-    };
-    ($this:ident, now) => {
-        $this.stores[0].now()
-    };
-    ($this:ident, change_notifications) => {
-        $this.stores[0].change_notifications()
-    };
-    ($this:ident, outbox_notify) => {
-        $this.stores[0].outbox_notify()
-    };
-    ($this:ident, $method:ident $(, $argument:ident)*) => {
-        $this.next().$method($($argument),*)
-    };
-}
-
-longhaul::delegate_store!(impl[] for AlternatingStore, call);
+longhaul::delegate_store!(
+    impl for AlternatingStore,
+    to [next()],
+    except claim report checkpoint settle now change_notifications outbox_notify
+);

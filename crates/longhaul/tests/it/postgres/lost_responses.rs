@@ -9,18 +9,18 @@ use longhaul::store::postgres::PostgresStore;
 use longhaul::store::{Claim, Report};
 
 use super::database::TestDatabase;
-use super::proxy::{Lost, Proxy};
+use super::proxy::{LostMessage, Proxy};
 
 /// A store behind a proxy that loses messages, and one with a direct connection.
-struct Cut {
+struct LossyConnection {
     bench: StoreHarness,
     proxy: Arc<Proxy>,
     database: Arc<TestDatabase>,
 }
 
-const BOTH: [Lost; 2] = [Lost::Question, Lost::Answer];
+const BOTH: [LostMessage; 2] = [LostMessage::Question, LostMessage::Answer];
 
-impl Cut {
+impl LossyConnection {
     async fn new() -> Self {
         let database = Arc::new(TestDatabase::create().await);
         let proxy = Arc::new(Proxy::before(&database.url()).await);
@@ -36,7 +36,7 @@ impl Cut {
     }
 
     /// Runs `work` while the proxy loses the message that contains `text`.
-    async fn losing<T>(&self, lost: Lost, text: &str, work: impl Future<Output = T>) -> T {
+    async fn losing<T>(&self, lost: LostMessage, text: &str, work: impl Future<Output = T>) -> T {
         let before = self.proxy.losses();
         self.proxy.lose(lost, text);
         let answer = work.await;
@@ -55,7 +55,7 @@ fn home() -> TenantId {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn submission_with_a_lost_response_creates_and_returns_one_job() {
-    let cut = Cut::new().await;
+    let cut = LossyConnection::new().await;
     for (n, lost) in BOTH.into_iter().enumerate() {
         let keyed = cut.bench.keyed(&format!("key-{n}"));
         for (job, keyed) in [(cut.bench.job(), false), (keyed.clone(), true)] {
@@ -76,15 +76,15 @@ async fn submission_with_a_lost_response_creates_and_returns_one_job() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claim_with_a_lost_response_claims_each_job_once_and_loses_none() {
     const JOBS: usize = 24;
-    let cut = Cut::new().await;
+    let cut = LossyConnection::new().await;
     for _ in 0..JOBS {
         cut.bench.pending().await;
     }
     let mut claimed = Vec::new();
     for text in ["COMMIT", "INSERT INTO longhaul.leases", "FOR UPDATE SKIP LOCKED"] {
         for lost in BOTH {
-            if (lost, text) == (Lost::Answer, "FOR UPDATE SKIP LOCKED")
-                || (lost, text) == (Lost::Answer, "INSERT INTO longhaul.leases")
+            if (lost, text) == (LostMessage::Answer, "FOR UPDATE SKIP LOCKED")
+                || (lost, text) == (LostMessage::Answer, "INSERT INTO longhaul.leases")
             {
                 // Inside a transaction, the server never reaches idle before the cut.
                 continue;
@@ -115,18 +115,18 @@ async fn claim_with_a_lost_response_claims_each_job_once_and_loses_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claim_with_a_lost_response_returns_steps_of_earlier_attempts() {
-    let cut = Cut::new().await;
+    let cut = LossyConnection::new().await;
     let lease = cut.bench.running().await;
     cut.bench.step(&lease, 0, "extract", "12").await.unwrap();
     cut.bench.lose(&lease).await;
-    let again = cut.losing(Lost::Answer, "COMMIT", cut.bench.claim_one()).await;
+    let again = cut.losing(LostMessage::Answer, "COMMIT", cut.bench.claim_one()).await;
     assert_eq!((again.job.attempt, again.steps.len()), (2, 1));
     assert_eq!(again.job, cut.bench.record(again.job.id).await.job);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settlement_with_a_lost_response_ends_its_job_once() {
-    let cut = Cut::new().await;
+    let cut = LossyConnection::new().await;
     for lost in BOTH {
         let lease = cut.bench.running().await;
         let end = cut.bench.settle(&lease, done());
@@ -143,7 +143,7 @@ async fn settlement_with_a_lost_response_ends_its_job_once() {
 /// A job claimed by another process is settled in a transaction of several statements.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settlement_of_another_process_claim_with_a_lost_response_ends_its_job_once() {
-    let cut = Cut::new().await;
+    let cut = LossyConnection::new().await;
     let other = PostgresStore::open(&cut.database.url(), StoreHarness::clock()).await.unwrap();
     for lost in BOTH {
         cut.bench.pending().await;
@@ -159,7 +159,7 @@ async fn settlement_of_another_process_claim_with_a_lost_response_ends_its_job_o
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requeue_with_a_lost_response_queues_the_job_once() {
-    let cut = Cut::new().await;
+    let cut = LossyConnection::new().await;
     for lost in BOTH {
         let lease = cut.bench.running().await;
         let end = cut.bench.settle(&lease, longhaul::job::Outcome::Released);
@@ -174,7 +174,7 @@ async fn requeue_with_a_lost_response_queues_the_job_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn checkpoint_with_a_lost_response_is_stored_once() {
-    let cut = Cut::new().await;
+    let cut = LossyConnection::new().await;
     let lease = cut.bench.running().await;
     for (n, lost) in (0..).zip(BOTH) {
         let step = format!("step-{n}");
@@ -187,7 +187,7 @@ async fn checkpoint_with_a_lost_response_is_stored_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn phase_with_a_lost_response_is_recorded_once() {
-    let cut = Cut::new().await;
+    let cut = LossyConnection::new().await;
     let lease = cut.bench.running().await;
     for (n, lost) in BOTH.into_iter().enumerate() {
         let phases = vec![format!("phase-{n}")];
@@ -204,7 +204,7 @@ async fn phase_with_a_lost_response_is_recorded_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancel_with_a_lost_response_cancels_once() {
-    let cut = Cut::new().await;
+    let cut = LossyConnection::new().await;
     let store = cut.bench.store();
     for lost in BOTH {
         let pending = cut.bench.pending().await;
@@ -223,7 +223,7 @@ async fn cancel_with_a_lost_response_cancels_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resume_with_a_lost_response_resumes_once_and_succeeds() {
-    let cut = Cut::new().await;
+    let cut = LossyConnection::new().await;
     let store = cut.bench.store();
     for lost in BOTH {
         let failed = cut.bench.ended(failed_for_good()).await;
@@ -239,7 +239,7 @@ async fn resume_with_a_lost_response_resumes_once_and_succeeds() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fork_with_a_lost_response_creates_one_job() {
-    let cut = Cut::new().await;
+    let cut = LossyConnection::new().await;
     let store = cut.bench.store();
     for lost in BOTH {
         let (old, new_id) = (cut.bench.ended(done()).await, cut.bench.job().id);
@@ -254,7 +254,7 @@ async fn fork_with_a_lost_response_creates_one_job() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn purge_with_a_lost_response_deletes_and_succeeds() {
-    let cut = Cut::new().await;
+    let cut = LossyConnection::new().await;
     let store = cut.bench.store();
     for lost in BOTH {
         let ended = cut.bench.ended(done()).await;
@@ -266,7 +266,7 @@ async fn purge_with_a_lost_response_deletes_and_succeeds() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rescue_and_pause_survive_a_lost_response() {
-    let cut = Cut::new().await;
+    let cut = LossyConnection::new().await;
     let store = cut.bench.store();
     for lost in BOTH {
         let (tenant, queue) = (home(), name("slow"));

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 /// Message to lose, together with its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub(crate) enum LostMessage {
     /// The server never receives the statement.
     Question,
     /// The server has executed the statement, and the client never receives the response.
@@ -26,14 +26,14 @@ pub(crate) enum Lost {
 /// A proxy in front of one server. Stops when dropped.
 pub(crate) struct Proxy {
     port: u16,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
     accepting: JoinHandle<()>,
 }
 
-struct Shared {
+struct ProxyState {
     upstream: String,
     /// Message to lose next. A std mutex: held to take it out, never across an await.
-    plan: Mutex<Option<(Lost, String)>>,
+    plan: Mutex<Option<(LostMessage, String)>>,
     losses: watch::Sender<usize>,
     stalled: watch::Sender<bool>,
 }
@@ -43,7 +43,7 @@ impl Proxy {
     pub(crate) async fn before(url: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProxyState {
             upstream: host_of(url).to_owned(),
             plan: Mutex::default(),
             losses: watch::Sender::new(0),
@@ -69,7 +69,7 @@ impl Proxy {
     }
 
     /// Loses the next statement that contains `text`, or its response, and the connection.
-    pub(crate) fn lose(&self, what: Lost, text: &str) {
+    pub(crate) fn lose(&self, what: LostMessage, text: &str) {
         *self.shared.plan() = Some((what, text.to_owned()));
     }
 
@@ -100,13 +100,13 @@ fn host_of(url: &str) -> &str {
     url.split_once('@').unwrap().1.split('/').next().unwrap()
 }
 
-impl Shared {
-    fn plan(&self) -> std::sync::MutexGuard<'_, Option<(Lost, String)>> {
+impl ProxyState {
+    fn plan(&self) -> std::sync::MutexGuard<'_, Option<(LostMessage, String)>> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the planned loss for this statement and removes it from the plan.
-    fn take(&self, sql: &str) -> Option<Lost> {
+    fn take(&self, sql: &str) -> Option<LostMessage> {
         let mut plan = self.plan();
         let is_it = plan.as_ref().is_some_and(|(_, text)| sql.contains(text));
         if is_it { plan.take().map(|(lost, _)| lost) } else { None }
@@ -121,7 +121,7 @@ impl Shared {
     }
 }
 
-async fn serve(client: TcpStream, shared: Arc<Shared>) {
+async fn serve(client: TcpStream, shared: Arc<ProxyState>) {
     shared.pass().await;
     let Ok(server) = TcpStream::connect(&shared.upstream).await else { return };
     client.set_nodelay(true).unwrap();
@@ -140,7 +140,7 @@ async fn serve(client: TcpStream, shared: Arc<Shared>) {
 async fn up(
     mut from: BufReader<OwnedReadHalf>,
     mut to: OwnedWriteHalf,
-    shared: &Shared,
+    shared: &ProxyState,
     swallow: &AtomicBool,
 ) -> io::Result<()> {
     let mut prepared: HashMap<String, String> = HashMap::new();
@@ -165,11 +165,11 @@ async fn up(
             _ => None,
         };
         match sql.and_then(|sql| shared.take(&sql)) {
-            Some(Lost::Question) => {
+            Some(LostMessage::Question) => {
                 shared.count();
                 return Ok(());
             }
-            Some(Lost::Answer) => swallow.store(true, Ordering::SeqCst),
+            Some(LostMessage::Answer) => swallow.store(true, Ordering::SeqCst),
             None => {}
         }
         to.write_all(&asked).await?;
@@ -180,7 +180,7 @@ async fn up(
 async fn down(
     mut from: BufReader<OwnedReadHalf>,
     mut to: OwnedWriteHalf,
-    shared: &Shared,
+    shared: &ProxyState,
     swallow: &AtomicBool,
 ) -> io::Result<()> {
     loop {

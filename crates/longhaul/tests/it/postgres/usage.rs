@@ -1,12 +1,12 @@
 //! Usage rollup, from ended jobs to hourly sums.
 
-use longhaul::job::{TenantId, Timestamp, Usage};
-use longhaul::store::Store;
+use longhaul::job::{TenantId, Timestamp};
 use longhaul::store::conformance::{StoreHarness, done, json, settlement};
 use longhaul::store::{Checkpoint, Lease, NewJob};
 use longhaul::store::{JobStore as _, MaintenanceStore as _, WorkerStore as _};
 
 use super::database::{TestDatabase, open_now};
+use crate::support::total_usage;
 
 fn step(lease: &Lease, name: &str, now: Timestamp) -> Checkpoint {
     Checkpoint {
@@ -17,16 +17,6 @@ fn step(lease: &Lease, name: &str, now: Timestamp) -> Checkpoint {
         alone: true,
         started_at: now,
     }
-}
-
-async fn used(store: &dyn Store) -> Usage {
-    let (from, to) = (Timestamp::from_millis(0), Timestamp::MAX);
-    let rows = store.usage(&TenantId::default(), from, to).await.unwrap();
-    let mut sum = Usage::default();
-    for row in rows {
-        sum += row.usage;
-    }
-    sum
 }
 
 /// A process counts the steps that it stored, but another process may have stored some.
@@ -49,9 +39,9 @@ async fn usage_counts_steps_stored_by_another_process() {
         one.settle(vec![settlement(&lease, done())]).await.remove(0).unwrap();
         let stored = one.steps(&TenantId::default(), lease.job.id).await.unwrap().len() as u64;
         steps += stored;
-        assert_eq!(used(&one).await.steps, steps, "{others:?}");
+        assert_eq!(total_usage(&one).await.steps, steps, "{others:?}");
     }
-    assert_eq!(used(&other).await.jobs, 3);
+    assert_eq!(total_usage(&other).await.jobs, 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -77,5 +67,5 @@ async fn jobs_that_end_in_one_batch_add_one_usage_row() {
     assert_eq!(store.roll_up_usage(10).await, Ok(1));
     assert_eq!((rows("usage_deltas").await, rows("usage").await), ((0, 0), (1, all)));
     assert_eq!(store.roll_up_usage(10).await, Ok(0));
-    assert_eq!(used(&store).await.jobs, JOBS as u64);
+    assert_eq!(total_usage(&store).await.jobs, JOBS as u64);
 }

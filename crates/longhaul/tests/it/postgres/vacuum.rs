@@ -16,15 +16,15 @@ const BATCH: usize = 500;
 const BATCHES: usize = 40;
 
 /// Number of blocks touched so far, by table.
-type Touched = BTreeMap<String, i64>;
+type TouchedBlocks = BTreeMap<String, i64>;
 
-struct Pinned {
+struct PinnedDatabase {
     database: TestDatabase,
     onlooker: tokio_postgres::Client,
     clock: Clock,
 }
 
-impl Pinned {
+impl PinnedDatabase {
     async fn new() -> Self {
         let database = TestDatabase::create().await;
         let onlooker = database.connect().await;
@@ -41,7 +41,7 @@ impl Pinned {
 
     /// Runs `work` on a new store and returns the blocks that it touched. Postgres sessions report
     /// their counts when they end, so the store serves only this call.
-    async fn touched_by(&self, work: impl AsyncFnOnce(&StoreHarness)) -> Touched {
+    async fn touched_by(&self, work: impl AsyncFnOnce(&StoreHarness)) -> TouchedBlocks {
         self.all_gone().await;
         let before = self.touched().await;
         let bench = self.open().await;
@@ -55,7 +55,7 @@ impl Pinned {
         after
     }
 
-    async fn touched(&self) -> Touched {
+    async fn touched(&self) -> TouchedBlocks {
         let sql = "SELECT relname::text, (coalesce(heap_blks_read, 0) + coalesce(heap_blks_hit, 0)
                 + coalesce(idx_blks_read, 0) + coalesce(idx_blks_hit, 0))::bigint
             FROM pg_statio_user_tables WHERE schemaname = 'longhaul'";
@@ -88,13 +88,13 @@ impl Pinned {
     }
 }
 
-fn sum(touched: &Touched) -> i64 {
+fn sum(touched: &TouchedBlocks) -> i64 {
     touched.values().sum()
 }
 
 /// Claims one job from a new database, and one after 20,000 claims without vacuum.
 async fn check_cost_of_claims(analyzed: bool) {
-    let pinned = Pinned::new().await;
+    let pinned = PinnedDatabase::new().await;
     let claim_one = async |bench: &StoreHarness| assert_eq!(bench.claim(1).await.len(), 1);
     let bench = pinned.open().await;
     bench.pending().await;
@@ -138,7 +138,7 @@ async fn claims_do_not_scan_dead_rows_after_an_analyze() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claim_without_table_statistics_reads_only_the_claimed_jobs() {
     const TAKEN: usize = 200;
-    let pinned = Pinned::new().await;
+    let pinned = PinnedDatabase::new().await;
     let touched = pinned
         .touched_by(async |bench: &StoreHarness| {
             bench.pending().await;

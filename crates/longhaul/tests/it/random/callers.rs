@@ -10,7 +10,7 @@ use longhaul::store::{Filter, NewJob, PageRequest, Start, StoreError};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
-use super::checker::{Cause, Checked, Tracked, Violation, ensure};
+use super::checker::{Cause, CheckResult, TrackedJob, Violation, ensure};
 use super::simulation::Simulation;
 
 impl Simulation {
@@ -51,7 +51,7 @@ impl Simulation {
         }
     }
 
-    pub(crate) async fn submit(&mut self) -> Checked {
+    pub(crate) async fn submit(&mut self) -> CheckResult {
         let batch: Vec<NewJob> =
             (0..self.random.random_range(1..4)).map(|_| self.some_new_job()).collect();
         let answers = self.store().submit(batch.clone()).await;
@@ -93,7 +93,7 @@ impl Simulation {
         Ok(())
     }
 
-    async fn track(&mut self, new: NewJob) -> Checked {
+    async fn track(&mut self, new: NewJob) -> CheckResult {
         let id = new.id;
         let record = self.truth().job(&new.tenant, id).await;
         let record = record.map_err(|e| Violation(format!("[1] {id} was accepted: {e}")))?;
@@ -104,7 +104,7 @@ impl Simulation {
             self.keys.insert((new.tenant.clone(), key.clone()), id);
         }
         let mut job =
-            Tracked::new(new.tenant, new.idempotency_key, new.fingerprint, new.input, record)?;
+            TrackedJob::new(new.tenant, new.idempotency_key, new.fingerprint, new.input, record)?;
         job.meter.key = new.key_id;
         self.jobs.insert(id, job);
         Ok(())
@@ -116,7 +116,7 @@ impl Simulation {
         id: JobId,
         command: Command,
         answer: &Result<T, StoreError>,
-    ) -> Checked {
+    ) -> CheckResult {
         let job = &self.jobs[&id];
         let status = job.status();
         // Cancelling a cancelled job is accepted and changes nothing.
@@ -135,7 +135,7 @@ impl Simulation {
         Ok(())
     }
 
-    pub(crate) async fn cancel(&mut self) -> Checked {
+    pub(crate) async fn cancel(&mut self) -> CheckResult {
         let Some(id) = self.some_job() else { return Ok(()) };
         let tenant = self.jobs[&id].tenant.clone();
         let job = &self.jobs[&id].record.job;
@@ -152,7 +152,7 @@ impl Simulation {
         Ok(())
     }
 
-    pub(crate) async fn resume(&mut self) -> Checked {
+    pub(crate) async fn resume(&mut self) -> CheckResult {
         let ended = self.some_job_that_is(&[Status::Failed, Status::Cancelled]);
         let Some(id) = ended.or(self.some_job()) else { return Ok(()) };
         let tenant = self.jobs[&id].tenant.clone();
@@ -173,7 +173,7 @@ impl Simulation {
         Ok(())
     }
 
-    pub(crate) async fn fork(&mut self) -> Checked {
+    pub(crate) async fn fork(&mut self) -> CheckResult {
         let Some(id) = self.some_job() else { return Ok(()) };
         let tenant = self.jobs[&id].tenant.clone();
         let names: Vec<String> = self.jobs[&id].steps.keys().cloned().collect();
@@ -192,7 +192,7 @@ impl Simulation {
         };
         ensure!(record.job.forked_from == Some(id), "[16] {new_id}: {:?}", record.job.forked_from);
         let (fingerprint, input) = (parent.fingerprint, parent.input.clone());
-        let mut fork = Tracked::new(tenant, None, fingerprint, input, record)?;
+        let mut fork = TrackedJob::new(tenant, None, fingerprint, input, record)?;
         let end = from.map_or(u32::MAX, |name| parent.steps[&name].0);
         let shared = parent.steps.iter().filter(|(_, (position, _))| *position < end);
         fork.steps = shared.map(|(name, step)| (name.clone(), step.clone())).collect();
@@ -203,12 +203,12 @@ impl Simulation {
         self.look_at_steps(new_id).await.map_err(|Violation(why)| Violation(format!("[16] {why}")))
     }
 
-    pub(crate) async fn purge(&mut self) -> Checked {
+    pub(crate) async fn purge(&mut self) -> CheckResult {
         let Some(id) = self.some_job() else { return Ok(()) };
         self.purge_one(id).await
     }
 
-    pub(crate) async fn purge_one(&mut self, id: JobId) -> Checked {
+    pub(crate) async fn purge_one(&mut self, id: JobId) -> CheckResult {
         let tenant = self.jobs[&id].tenant.clone();
         let answer = self.store().purge(&tenant, id).await;
         self.log(&format!("purge {id}: {answer:?}"));
@@ -218,7 +218,7 @@ impl Simulation {
         Ok(())
     }
 
-    pub(crate) async fn pause(&mut self) -> Checked {
+    pub(crate) async fn pause(&mut self) -> CheckResult {
         let (tenant, queue) = (self.some_tenant(), self.some_queue());
         let pause = self.random.random_bool(0.4);
         let answer = self.store().pause_queue(&tenant, &queue, pause).await;
@@ -235,7 +235,7 @@ impl Simulation {
         Ok(())
     }
 
-    pub(crate) async fn ask_as_another_tenant(&mut self) -> Checked {
+    pub(crate) async fn ask_as_another_tenant(&mut self) -> CheckResult {
         let Some(id) = self.some_job() else { return Ok(()) };
         let other = self.some_tenant();
         if other == self.jobs[&id].tenant {
@@ -258,19 +258,19 @@ impl Simulation {
     }
 
     /// Checks that each tenant's list holds exactly the jobs of that tenant.
-    pub(crate) async fn look_at_lists(&mut self) -> Checked {
+    pub(crate) async fn look_at_lists(&mut self) -> CheckResult {
         let tenant = self.some_tenant();
         let page = PageRequest { limit: 10_000, before: None };
         let page = self.truth().jobs(&tenant, &Filter::default(), &page).await;
         let page = page.map_err(|error| Violation(format!("list: {error}")))?;
         let listed: Vec<JobId> = page.jobs.iter().map(|job| job.id).collect();
         let ours = self.jobs.values().rev().filter(|job| job.tenant == tenant && !job.gone);
-        let ours: Vec<JobId> = ours.map(Tracked::id).collect();
+        let ours: Vec<JobId> = ours.map(TrackedJob::id).collect();
         ensure!(listed == ours, "[11] {tenant} lists {listed:?} and has {ours:?}");
         for job in page.jobs {
             ensure!(job == self.jobs[&job.id].record.job, "[6] the list shows {job:?}");
         }
-        let waits = |job: &&Tracked| job.tenant == tenant && job.status() == Status::Pending;
+        let waits = |job: &&TrackedJob| job.tenant == tenant && job.status() == Status::Pending;
         let waiting = self.jobs.values().filter(|job| !job.gone).filter(waits).count();
         let pending = self.truth().count_pending(&tenant, None, u64::MAX).await.unwrap();
         ensure!(usize::try_from(pending) == Ok(waiting), "{pending} pending, not {waiting}");
@@ -278,7 +278,7 @@ impl Simulation {
     }
 
     /// Checks that version queries agree with full reads for every job.
-    pub(crate) async fn glimpse_all(&mut self) -> Checked {
+    pub(crate) async fn glimpse_all(&mut self) -> CheckResult {
         let looker = self.some_tenant();
         let asked: Vec<_> = self.jobs.keys().map(|id| (looker.clone(), *id)).collect();
         let glimpses = self.truth().versions(&asked).await.unwrap();

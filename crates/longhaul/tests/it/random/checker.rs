@@ -16,7 +16,7 @@ use super::usage::Meter;
 #[derive(Debug)]
 pub(crate) struct Violation(pub(crate) String);
 
-pub(crate) type Checked<T = ()> = Result<T, Violation>;
+pub(crate) type CheckResult<T = ()> = Result<T, Violation>;
 
 macro_rules! ensure {
     ($holds:expr, $($why:tt)+) => {
@@ -64,7 +64,7 @@ pub(crate) enum Holder {
     Unknown,
 }
 
-pub(crate) struct Tracked {
+pub(crate) struct TrackedJob {
     pub(crate) tenant: TenantId,
     pub(crate) key: Option<String>,
     pub(crate) fingerprint: Fingerprint,
@@ -83,7 +83,7 @@ pub(crate) struct Tracked {
     pub(crate) gone: bool,
 }
 
-impl Tracked {
+impl TrackedJob {
     /// Returns the expected state of a job that was just accepted.
     pub(crate) fn new(
         tenant: TenantId,
@@ -91,7 +91,7 @@ impl Tracked {
         fingerprint: Fingerprint,
         input: Json,
         record: Record,
-    ) -> Checked<Self> {
+    ) -> CheckResult<Self> {
         let statuses: Vec<Status> = record.history.iter().map(|event| event.status).collect();
         ensure!(statuses == [Status::Pending], "[5] a new job's history is {statuses:?}");
         ensure!(record.job.tenant == tenant, "[11] accepted for {}", record.job.tenant);
@@ -132,7 +132,7 @@ impl Tracked {
     }
 
     /// Compares a new read with the expected state and returns the events since the last read.
-    pub(crate) fn observe(&mut self, record: Record, cause: Cause) -> Checked<Vec<Event>> {
+    pub(crate) fn observe(&mut self, record: Record, cause: Cause) -> CheckResult<Vec<Event>> {
         let id = self.id();
         let (old, new) = (&self.record.job, &record.job);
         ensure!(new.version >= old.version, "[18] {id}: version {} → {}", old.version, new.version);
@@ -175,7 +175,7 @@ impl Tracked {
         Ok(news)
     }
 
-    fn check_transitions(&self, news: &[Event], cause: Cause) -> Checked {
+    fn check_transitions(&self, news: &[Event], cause: Cause) -> CheckResult {
         let id = self.id();
         let (mut status, mut attempt) = (self.record.job.status, self.record.job.attempt);
         let mut version = self.record.job.version;
@@ -205,7 +205,7 @@ impl Tracked {
     }
 
     /// Checks that stored outputs never change and that no acknowledged one is missing.
-    pub(crate) fn check_steps(&self, steps: &[Step]) -> Checked {
+    pub(crate) fn check_steps(&self, steps: &[Step]) -> CheckResult {
         let id = self.id();
         let stored: BTreeMap<String, (u32, Json)> = steps
             .iter()
@@ -218,7 +218,7 @@ impl Tracked {
 
     /// Checks that a late watcher sees the same transitions as an eager one, except for
     /// intermediate progress.
-    pub(crate) fn check_late_watcher(&self) -> Checked {
+    pub(crate) fn check_late_watcher(&self) -> CheckResult {
         let id = self.id();
         let late: Vec<_> = self.record.since(0).iter().map(sight).collect();
         let events: BTreeSet<u64> = self.record.history.iter().map(|event| event.version).collect();

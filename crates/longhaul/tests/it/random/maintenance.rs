@@ -7,7 +7,7 @@ use longhaul::store::{JobStore as _, MaintenanceStore as _};
 use longhaul::store::{Settlement, StoreError};
 use rand::RngExt;
 
-use super::checker::{Cause, Checked, Holder, Tracked, Violation, ensure};
+use super::checker::{Cause, CheckResult, Holder, TrackedJob, Violation, ensure};
 use super::simulation::Simulation;
 
 /// Number of rescue and claim rounds after which an unfinished job counts as stuck. A rescue takes
@@ -15,7 +15,7 @@ use super::simulation::Simulation;
 const ROUNDS_TO_END: usize = 60;
 
 impl Simulation {
-    pub(crate) async fn rescue(&mut self) -> Checked {
+    pub(crate) async fn rescue(&mut self) -> CheckResult {
         let few = self.random.random_range(1..20);
         let limit = if self.house.sweeps_all() { 1_000 } else { few };
         let answer = self.store().rescue(limit).await;
@@ -56,7 +56,7 @@ impl Simulation {
         }
     }
 
-    pub(crate) async fn expire(&mut self) -> Checked {
+    pub(crate) async fn expire(&mut self) -> CheckResult {
         self.roll_up().await?;
         let answer = self.store().prune(1_000).await;
         self.log(&format!("expire: {answer:?}"));
@@ -83,7 +83,7 @@ impl Simulation {
     }
 
     /// Restarts the store's process, by a clean shutdown or a kill between two commits.
-    pub(crate) async fn restart(&mut self, seed: u64, step: usize) -> Checked {
+    pub(crate) async fn restart(&mut self, seed: u64, step: usize) -> CheckResult {
         let kill = self.random.random_bool(0.5);
         self.log(&format!("restart, killed: {kill}"));
         let store = self.store.take().expect("the store is open").into_inner();
@@ -103,7 +103,7 @@ impl Simulation {
     }
 
     /// Stops the faults, advances the clock, and ends and deletes every job.
-    pub(crate) async fn heal_and_end(&mut self) -> Checked {
+    pub(crate) async fn heal_and_end(&mut self) -> CheckResult {
         self.log("all heals");
         self.store().follow(FaultPlan::none());
         for (tenant, queue) in std::mem::take(&mut self.paused) {
@@ -128,7 +128,7 @@ impl Simulation {
         self.delete_all().await
     }
 
-    async fn complete_what_is_held(&mut self) -> Checked {
+    async fn complete_what_is_held(&mut self) -> CheckResult {
         for lease in self.leases.clone() {
             if self.jobs[&lease.job.id].holder == Holder::Lease(lease.epoch) {
                 let (phases, progress) = (Vec::new(), None);
@@ -146,8 +146,8 @@ impl Simulation {
         Ok(())
     }
 
-    async fn delete_all(&mut self) -> Checked {
-        let kept: Vec<_> = self.jobs.values().filter(|job| !job.gone).map(Tracked::id).collect();
+    async fn delete_all(&mut self) -> CheckResult {
+        let kept: Vec<_> = self.jobs.values().filter(|job| !job.gone).map(TrackedJob::id).collect();
         for id in kept {
             ensure!(self.jobs[&id].status() != Status::Running, "[19] {id} still runs");
             self.purge_one(id).await?;

@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-use super::checker::{Cause, Checked, Tracked, Violation, ensure};
+use super::checker::{Cause, CheckResult, TrackedJob, Violation, ensure};
 use super::usage::Sums;
 
 /// Opens, restarts and inspects the store under test.
@@ -45,7 +45,7 @@ pub(crate) struct Simulation {
     /// Limits passed with every claim of the run.
     pub(crate) limits: Arc<FlowLimits>,
     pub(crate) ids: IdSource,
-    pub(crate) jobs: BTreeMap<JobId, Tracked>,
+    pub(crate) jobs: BTreeMap<JobId, TrackedJob>,
     /// Stored job of each idempotency key.
     pub(crate) keys: HashMap<(TenantId, String), JobId>,
     pub(crate) paused: BTreeSet<(TenantId, Name)>,
@@ -69,7 +69,7 @@ fn limits(seed: u64) -> FlowLimits {
 }
 
 /// Runs one seed to its end.
-pub(crate) async fn play(seed: u64, house: Box<dyn StoreFactory>) -> Checked {
+pub(crate) async fn play(seed: u64, house: Box<dyn StoreFactory>) -> CheckResult {
     let mut world = Simulation::new(seed, house);
     let result = world.run(seed).await;
     let last = world.trace.len().saturating_sub(25);
@@ -100,7 +100,7 @@ impl Simulation {
         }
     }
 
-    async fn run(&mut self, seed: u64) -> Checked {
+    async fn run(&mut self, seed: u64) -> CheckResult {
         for step in 0..STEPS {
             self.act().await?;
             if step % 25 == 0 {
@@ -116,7 +116,7 @@ impl Simulation {
         self.heal_and_end().await
     }
 
-    async fn act(&mut self) -> Checked {
+    async fn act(&mut self) -> CheckResult {
         match self.random.random_range(0..100) {
             0..18 => self.submit().await,
             18..36 => self.claim().await,
@@ -180,7 +180,7 @@ impl Simulation {
     pub(crate) fn some_job(&mut self) -> Option<JobId> {
         let any = self.random.random_bool(0.1);
         let jobs: Vec<JobId> =
-            self.jobs.values().filter(|job| any || !job.gone).map(Tracked::id).collect();
+            self.jobs.values().filter(|job| any || !job.gone).map(TrackedJob::id).collect();
         jobs.choose(&mut self.random).copied()
     }
 
@@ -188,7 +188,7 @@ impl Simulation {
     pub(crate) fn some_job_that_is(&mut self, statuses: &[Status]) -> Option<JobId> {
         let jobs = self.jobs.values();
         let jobs = jobs.filter(|job| !job.gone && statuses.contains(&job.status()));
-        jobs.map(Tracked::id).collect::<Vec<_>>().choose(&mut self.random).copied()
+        jobs.map(TrackedJob::id).collect::<Vec<_>>().choose(&mut self.random).copied()
     }
 
     fn pass(&mut self, from_ms: u64, to_ms: u64) {
@@ -202,7 +202,7 @@ impl Simulation {
         &mut self,
         id: JobId,
         cause: Cause,
-    ) -> Checked<Vec<longhaul::job::Event>> {
+    ) -> CheckResult<Vec<longhaul::job::Event>> {
         let job = &self.jobs[&id];
         let answer = self.truth().job(&job.tenant, id).await;
         let now = self.now();
@@ -234,7 +234,7 @@ impl Simulation {
         }
     }
 
-    pub(crate) async fn look_at_all(&mut self, cause: Cause) -> Checked {
+    pub(crate) async fn look_at_all(&mut self, cause: Cause) -> CheckResult {
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in ids {
             self.look(id, cause).await?;
@@ -242,7 +242,7 @@ impl Simulation {
         Ok(())
     }
 
-    pub(crate) async fn look_at_steps(&mut self, id: JobId) -> Checked {
+    pub(crate) async fn look_at_steps(&mut self, id: JobId) -> CheckResult {
         let job = &self.jobs[&id];
         if job.gone {
             return Ok(());

@@ -6,7 +6,7 @@ use longhaul::job::{Event, JobId, Status, TenantId, Timestamp, Usage, hour_of};
 use longhaul::store::MaintenanceStore as _;
 use longhaul::store::StoreError;
 
-use super::checker::{Cause, Checked, Tracked, Violation, ensure};
+use super::checker::{Cause, CheckResult, TrackedJob, Violation, ensure};
 use super::simulation::Simulation;
 
 /// Usage of one job that is not counted yet.
@@ -30,16 +30,16 @@ struct Bounds {
 
 /// Expected usage of one hour.
 #[derive(Debug, Default)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedUsage {
     jobs: u64,
     steps: u64,
     run: Bounds,
 }
 
 /// Expected usage by tenant, hour and API key. There is only one kind.
-pub(crate) type Sums = BTreeMap<(TenantId, Timestamp, Option<String>), Expected>;
+pub(crate) type Sums = BTreeMap<(TenantId, Timestamp, Option<String>), ExpectedUsage>;
 
-impl Tracked {
+impl TrackedJob {
     fn meter(&mut self, event: &Event, cause: Cause, sums: &mut Sums) {
         if event.status == Status::Running {
             // A phase change is not a new claim.
@@ -76,7 +76,7 @@ impl Simulation {
     }
 
     /// Checks that recorded usage equals the usage of the finished jobs, each counted once.
-    pub(crate) async fn look_at_usage(&mut self) -> Checked {
+    pub(crate) async fn look_at_usage(&mut self) -> CheckResult {
         let tenant = self.some_tenant();
         let all = (Timestamp::from_millis(0), Timestamp::MAX);
         let rows = self.truth().usage(&tenant, all.0, all.1).await;
@@ -97,7 +97,7 @@ impl Simulation {
         Ok(())
     }
 
-    pub(crate) async fn roll_up(&mut self) -> Checked {
+    pub(crate) async fn roll_up(&mut self) -> CheckResult {
         let answer = self.store().roll_up_usage(10).await;
         self.log(&format!("roll up: {answer:?}"));
         match answer {

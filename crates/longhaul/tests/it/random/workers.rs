@@ -13,16 +13,16 @@ use longhaul::store::{
 };
 use rand::RngExt;
 
-use super::checker::{Cause, Checked, Holder, Violation, ensure};
+use super::checker::{Cause, CheckResult, Holder, Violation, ensure};
 use super::simulation::Simulation;
 
 impl Simulation {
-    pub(crate) async fn claim(&mut self) -> Checked {
+    pub(crate) async fn claim(&mut self) -> CheckResult {
         let limit = self.random.random_range(1..5);
         self.claim_up_to(limit).await
     }
 
-    pub(crate) async fn claim_up_to(&mut self, limit: usize) -> Checked {
+    pub(crate) async fn claim_up_to(&mut self, limit: usize) -> CheckResult {
         let replica = format!("replica-{}", self.random.random_range(0..3));
         let kinds = vec![KindCapacity { kind: demo(), capacity: limit, code_version: None }];
         let limits = Arc::clone(&self.limits);
@@ -51,7 +51,7 @@ impl Simulation {
 
     /// Checks that running jobs are within the limits, and that claims take every job that the
     /// limits allow.
-    fn check_limits(&self, full: bool) -> Checked {
+    fn check_limits(&self, full: bool) -> CheckResult {
         let kept = || self.jobs.values().filter(|job| !job.gone);
         let running = |of: &dyn Fn(&Job) -> bool| {
             kept().filter(|job| job.status() == Status::Running && of(&job.record.job)).count()
@@ -77,7 +77,7 @@ impl Simulation {
         Ok(())
     }
 
-    async fn check_lease(&mut self, lease: &Lease) -> Checked {
+    async fn check_lease(&mut self, lease: &Lease) -> CheckResult {
         let id = lease.job.id;
         let (now, paused) = (self.now(), &self.paused);
         let Some(job) = self.jobs.get(&id) else {
@@ -119,7 +119,7 @@ impl Simulation {
         &self,
         lease: &Lease,
         answer: &Result<T, StoreError>,
-    ) -> Checked {
+    ) -> CheckResult {
         let (id, epoch) = (lease.job.id, lease.epoch);
         let holder = self.jobs[&id].holder;
         let right = match answer {
@@ -136,7 +136,7 @@ impl Simulation {
         lease.expires_at <= self.now()
     }
 
-    pub(crate) async fn renew(&mut self) -> Checked {
+    pub(crate) async fn renew(&mut self) -> CheckResult {
         let Some(lease) = self.some_lease() else { return Ok(()) };
         let answer = self.store().renew(vec![lease.to_ref()], LEASE).await;
         self.log(&format!("renew {}@{}: {answer:?}", lease.job.id, lease.epoch));
@@ -159,7 +159,7 @@ impl Simulation {
         self.look(lease.job.id, Cause::Nothing).await.map(drop)
     }
 
-    pub(crate) async fn checkpoint(&mut self) -> Checked {
+    pub(crate) async fn checkpoint(&mut self) -> CheckResult {
         let Some(lease) = self.some_lease() else { return Ok(()) };
         let (id, position) = (lease.job.id, self.random.random_range(0..5));
         let (name, output) = (format!("step-{position}"), self.random.random_range(0..2));
@@ -218,7 +218,7 @@ impl Simulation {
         if stops { &[] } else { phases }
     }
 
-    pub(crate) async fn report(&mut self) -> Checked {
+    pub(crate) async fn report(&mut self) -> CheckResult {
         let Some(lease) = self.some_lease() else { return Ok(()) };
         let (id, (phases, progress)) = (lease.job.id, self.some_words());
         let owed = self.owed_phases(id, &phases);
@@ -253,7 +253,7 @@ impl Simulation {
         }
     }
 
-    pub(crate) async fn settle(&mut self) -> Checked {
+    pub(crate) async fn settle(&mut self) -> CheckResult {
         let Some(lease) = self.some_lease() else { return Ok(()) };
         let outcome = self.some_outcome();
         let (phases, progress) = self.some_words();
@@ -271,7 +271,7 @@ impl Simulation {
         .await
     }
 
-    pub(crate) async fn settle_as(&mut self, end: Settlement, lease: &Lease) -> Checked {
+    pub(crate) async fn settle_as(&mut self, end: Settlement, lease: &Lease) -> CheckResult {
         let (id, epoch) = (lease.job.id, lease.epoch);
         let job = &self.jobs[&id];
         let (standing, said_before) = (standing(&job.record.job), job.settled.contains(&epoch));

@@ -4,19 +4,20 @@ use std::collections::HashMap;
 
 use tokio_postgres::Row as DbRow;
 
-use super::fairness::{Head, Picker};
 use super::quarantine::quarantine_ready;
 use super::query::LANES_PER_QUERY;
-use crate::job::{Job, Json, TenantId};
+use crate::job::{Job, Json, Name, TenantId};
+use crate::store::columns::ReadColumns;
+use crate::store::fairness::{CandidateSelector, RankedJob};
 use crate::store::limits::{LimitCheck, LimitKey};
 use crate::store::postgres::connection::columns::Columns;
 use crate::store::postgres::connection::database::Transaction;
 use crate::store::postgres::connection::error::PgError;
-use crate::store::postgres::row::Row;
+use crate::store::postgres::row::JobRow;
 
 /// A due job that the claim may take.
 pub(crate) struct Candidate {
-    pub(crate) row: Row,
+    pub(crate) row: JobRow,
     pub(crate) input: Json,
     pub(crate) history: Option<String>,
     /// The ctid of the job's row in `ready`, valid as long as the transaction holds its lock.
@@ -27,28 +28,16 @@ impl Candidate {
     /// Reads a row of `claim_heads.sql` or `claimed_before.sql`.
     pub(crate) fn read(row: &DbRow) -> Result<Self, PgError> {
         let mut columns = Columns::of(row);
-        let row = Row::read(&mut columns)?;
+        let row = JobRow::read(&mut columns)?;
         let history = columns.get()?;
         // A pending job has neither events of a lease nor a result.
-        let (_, _): (Option<&str>, Option<&str>) = (columns.get()?, columns.get()?);
-        let input = columns.json()?;
+        let (_, _): (Option<String>, Option<String>) = columns.get()?;
+        let input = columns.get()?;
         Ok(Self { row, input, history, ready_ctid: columns.seek("ready_ctid")?.get()? })
     }
 
     pub(crate) fn job(&self) -> &Job {
         &self.row.entry.job
-    }
-
-    fn head(&self) -> Head {
-        let job = self.job();
-        Head {
-            tenant: job.tenant.clone(),
-            queue: job.queue.clone(),
-            kind: job.kind.clone(),
-            priority: job.priority,
-            run_at: job.run_at,
-            id: job.id,
-        }
     }
 }
 
@@ -56,7 +45,7 @@ impl Candidate {
 pub(crate) struct Candidates {
     pub(crate) jobs: Vec<Candidate>,
     /// Number of jobs by tenant, queue, kind and priority.
-    lanes: HashMap<(TenantId, String, String, i32), usize>,
+    lanes: HashMap<(TenantId, Name, Name, i32), usize>,
 }
 
 impl Candidates {
@@ -67,7 +56,7 @@ impl Candidates {
             match Candidate::read(row) {
                 Ok(candidate) => {
                     let job = candidate.job();
-                    let (queue, kind) = (job.queue.to_string(), job.kind.to_string());
+                    let (queue, kind) = (job.queue.clone(), job.kind.clone());
                     let lane = (job.tenant.clone(), queue, kind, job.priority);
                     *candidates.lanes.entry(lane).or_default() += 1;
                     candidates.jobs.push(candidate);
@@ -106,11 +95,12 @@ impl Selection {
     /// Selects among the candidates, in the order in which they are taken.
     pub(crate) fn choose(
         candidates: Vec<Candidate>,
-        picker: &mut Picker<'_>,
+        selector: &mut CandidateSelector<'_>,
         limits: &mut LimitCheck<'_>,
     ) -> Self {
-        let heads: Vec<Head> = candidates.iter().map(Candidate::head).collect();
-        let indices = picker.pick(&heads, limits);
+        let jobs: Vec<RankedJob<'_>> =
+            candidates.iter().map(|candidate| RankedJob::of(candidate.job())).collect();
+        let indices = selector.select(&jobs, limits);
         let mut rest: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();
         let take = |index: usize| rest.get_mut(index).and_then(Option::take);
         let selected = indices.into_iter().filter_map(take).collect();

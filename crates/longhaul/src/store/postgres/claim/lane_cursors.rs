@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use crate::job::Timestamp;
+use crate::store::columns::from_columns;
 use crate::store::postgres::batch::columns;
-use crate::store::postgres::connection::columns::Columns;
 use crate::store::postgres::connection::error::PgError;
 use crate::store::postgres::{Inner, sql};
 
@@ -45,6 +45,10 @@ columns! {
     }
 }
 
+from_columns! {
+    LaneRange { tenant, queue, kind, priority, from_at, to_at }
+}
+
 fn is_due(last: Option<Timestamp>, interval: Duration, now: Timestamp) -> bool {
     last.is_none_or(|last| last.after(interval) <= now)
 }
@@ -76,16 +80,7 @@ impl Inner {
             // Clocks of machines drift apart by seconds a day.
             self.sync_clock().await?;
         }
-        for row in connection.query(sql::ADVANCE_LANES, &[&now.as_millis()]).await? {
-            let mut columns = Columns::of(&row);
-            let range = LaneRange {
-                tenant: columns.get()?,
-                queue: columns.get()?,
-                kind: columns.get()?,
-                priority: columns.get()?,
-                from_at: columns.get()?,
-                to_at: columns.get()?,
-            };
+        for range in connection.all(sql::ADVANCE_LANES, &[&now]).await? {
             cursors.skipped.push(SkippedRange { range, advanced_at: now });
         }
         if rewound > 0 {

@@ -7,16 +7,15 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{MutexGuard, PoisonError};
 
-use tokio_postgres::Row;
-
 use super::candidates::{Candidate, Candidates, Selection};
-use super::fairness::Picker;
-use super::query::{ClaimQuery, Exhausted};
-use crate::job::{JobId, TenantId, Timestamp, TokenBucket};
+use super::query::{ClaimQuery, ExhaustedScopes};
+use crate::job::{JobId, TenantId, Timestamp};
 use crate::store::Claim;
-use crate::store::limits::{LimitCheck, LimitCounter, LimitKey, Scope};
+use crate::store::columns::{FromRow, ReadColumns};
+use crate::store::fairness::CandidateSelector;
+use crate::store::limits::{LimitCheck, LimitKey, LimitScope};
 use crate::store::postgres::batch::columns;
-use crate::store::postgres::connection::columns::{Columns, int, unreadable};
+use crate::store::postgres::connection::columns::{int, read_all};
 use crate::store::postgres::connection::database::{Connection, Transaction};
 use crate::store::postgres::connection::error::PgError;
 use crate::store::postgres::{Inner, sql};
@@ -37,14 +36,14 @@ impl Inner {
     ) -> Result<(Transaction, Selection), PgError> {
         let mut connection = self.database.connection().await?;
         self.peek_counters(&mut connection, want, limits).await?;
-        let mut exhausted = Exhausted::of(limits);
+        let mut exhausted = ExhaustedScopes::of(limits);
         let rotation = self.rotation(want);
         let mut heads_per_lane = rotation.heads_per_lane(want.limit);
         let mut query = ClaimQuery::new(want, rotation, now, heads_per_lane);
         query.exclude(&exhausted);
         let (transaction, mut rows) =
             connection.begin((sql::CLAIM_HEADS, &query.params()), None).await?;
-        let mut picker = Picker::new(want);
+        let mut selector = CandidateSelector::new(want);
         let mut selection = Selection::default();
         let mut selected: HashSet<(TenantId, JobId)> = HashSet::new();
         let key = |one: &Candidate| (one.job().tenant.clone(), one.job().id);
@@ -56,11 +55,11 @@ impl Inner {
             }
             let may_have_more = candidates.may_have_more(heads_per_lane);
             lock_counters(&transaction, &candidates.jobs, limits, number == 1).await?;
-            let chosen = Selection::choose(candidates.jobs, &mut picker, limits);
+            let chosen = Selection::choose(candidates.jobs, &mut selector, limits);
             selected.extend(chosen.selected.iter().map(key));
             selection.selected.extend(chosen.selected);
             selection.left = chosen.left;
-            let exhausted_now = Exhausted::of(limits);
+            let exhausted_now = ExhaustedScopes::of(limits);
             let is_same_query = exhausted_now == exhausted && heads_per_lane >= want.limit;
             if selection.selected.len() >= want.limit || !may_have_more || is_same_query {
                 break;
@@ -84,17 +83,16 @@ impl Inner {
         let kinds = want.kinds.iter().map(|capacity| &capacity.kind);
         let kinds = kinds.filter(|kind| want.limits.kinds.iter().any(|(name, _)| name == *kind));
         let queues = want.limits.queues.iter().map(|(queue, _)| queue);
-        let mut scopes: Vec<Scope> = kinds.cloned().map(Scope::Kind).collect();
-        scopes.extend(queues.cloned().map(Scope::Queue));
+        let mut scopes: Vec<LimitScope> = kinds.cloned().map(LimitScope::Kind).collect();
+        scopes.extend(queues.cloned().map(LimitScope::Queue));
         if want.limits.tenant_limit() {
-            scopes.extend(self.lock_limited_tenants().iter().cloned().map(Scope::Tenant));
+            scopes.extend(self.lock_limited_tenants().iter().cloned().map(LimitScope::Tenant));
         }
         if scopes.is_empty() {
             return Ok(());
         }
         let (types, names) = scope_columns(&scopes);
-        for row in connection.query(sql::LIMIT_COUNTERS, &[&types, &names]).await? {
-            let (scope, counter) = read(&row)?;
+        for (scope, counter) in connection.all(sql::LIMIT_COUNTERS, &[&types, &names]).await? {
             limits.glance(scope, counter);
         }
         Ok(())
@@ -127,8 +125,8 @@ impl Inner {
 
     fn remember_limited_tenants(&self, limits: &LimitCheck<'_>) {
         let tenants = limits.closed().filter_map(|scope| match scope {
-            Scope::Tenant(tenant) => Some(tenant.clone()),
-            Scope::Kind(_) | Scope::Queue(_) => None,
+            LimitScope::Tenant(tenant) => Some(tenant.clone()),
+            LimitScope::Kind(_) | LimitScope::Queue(_) => None,
         });
         *self.lock_limited_tenants() = tenants.take(LIMITED_TENANTS_MAX).collect();
     }
@@ -157,12 +155,12 @@ async fn lock_counters(
     limits: &mut LimitCheck<'_>,
     may_wait: bool,
 ) -> Result<(), PgError> {
-    let mut scopes: BTreeSet<Scope> = BTreeSet::new();
+    let mut scopes: BTreeSet<LimitScope> = BTreeSet::new();
     for candidate in candidates {
         let limited = limits.limited(LimitKey::of(candidate.job()));
         scopes.extend(limited.filter(|scope| !limits.knows(scope)));
     }
-    let mut unlocked: Vec<Scope> = scopes.into_iter().collect();
+    let mut unlocked: Vec<LimitScope> = scopes.into_iter().collect();
     for create in [false, true] {
         if unlocked.is_empty() {
             return Ok(());
@@ -172,8 +170,7 @@ async fn lock_counters(
             transaction.query(sql::CREATE_LIMIT_COUNTERS, &[&types, &names]).await?;
         }
         let lock = if may_wait { sql::LOCK_LIMIT_COUNTERS } else { sql::TRY_LOCK_LIMIT_COUNTERS };
-        for row in transaction.query(lock, &[&types, &names]).await? {
-            let (scope, counter) = read(&row)?;
+        for (scope, counter) in read_all(&transaction.query(lock, &[&types, &names]).await?)? {
             limits.learn(scope, counter);
         }
         unlocked.retain(|scope| !limits.knows(scope));
@@ -184,15 +181,13 @@ async fn lock_counters(
     Ok(())
 }
 
-fn scope_columns(scopes: &[Scope]) -> (Vec<&str>, Vec<&str>) {
-    scopes.iter().map(Scope::as_strs).unzip()
+fn scope_columns(scopes: &[LimitScope]) -> (Vec<&str>, Vec<&str>) {
+    scopes.iter().map(LimitScope::as_strs).unzip()
 }
 
-fn read(row: &Row) -> Result<(Scope, LimitCounter), PgError> {
-    let mut columns = Columns::of(row);
-    let (kind, name): (&str, &str) = (columns.get()?, columns.get()?);
-    let scope = Scope::parse(kind, name).ok_or_else(|| unreadable(format!("{kind} {name:?}")))?;
-    let (running, parts) = (columns.count()?, columns.count()?);
-    let bucket = columns.opt_at()?.map(|as_of| TokenBucket { parts, as_of });
-    Ok((scope, LimitCounter { running, bucket }))
+impl FromRow for LimitScope {
+    fn read<C: ReadColumns>(columns: &mut C) -> Result<Self, C::Error> {
+        let (scope, name): (String, String) = columns.get()?;
+        Self::parse(&scope, &name).ok_or_else(|| C::unreadable(format!("{scope} {name:?}")))
+    }
 }

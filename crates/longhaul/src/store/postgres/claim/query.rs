@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::job::{Job, Timestamp};
-use crate::store::limits::{LimitCheck, Scope};
+use crate::store::limits::{LimitCheck, LimitScope};
 use crate::store::postgres::connection::columns::limit;
 use crate::store::postgres::connection::params::Param;
 use crate::store::{Claim, QueueCapacity};
@@ -56,20 +56,20 @@ impl Rotation {
 
 /// Scopes whose limits admit no further job.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Exhausted {
+pub(crate) struct ExhaustedScopes {
     kinds: BTreeSet<String>,
     queues: BTreeSet<String>,
     tenants: BTreeSet<String>,
 }
 
-impl Exhausted {
+impl ExhaustedScopes {
     pub(crate) fn of(limits: &LimitCheck<'_>) -> Self {
         let mut exhausted = Self::default();
         for scope in limits.closed() {
             let names = match scope {
-                Scope::Kind(_) => &mut exhausted.kinds,
-                Scope::Queue(_) => &mut exhausted.queues,
-                Scope::Tenant(_) => &mut exhausted.tenants,
+                LimitScope::Kind(_) => &mut exhausted.kinds,
+                LimitScope::Queue(_) => &mut exhausted.queues,
+                LimitScope::Tenant(_) => &mut exhausted.tenants,
             };
             names.insert(scope.as_strs().1.to_owned());
         }
@@ -82,7 +82,7 @@ pub(crate) struct ClaimQuery {
     kinds: Vec<String>,
     last_tenant: String,
     last_queue: String,
-    now: i64,
+    now: Timestamp,
     lanes_max: i64,
     heads_per_lane: i64,
     excluded_queues: Vec<String>,
@@ -105,7 +105,7 @@ impl ClaimQuery {
             kinds: want.kinds.iter().map(|capacity| capacity.kind.to_string()).collect(),
             last_tenant,
             last_queue: if capacity.is_some() { last_queue } else { AFTER_ALL_QUEUES.to_owned() },
-            now: now.as_millis(),
+            now,
             lanes_max: limit(LANES_PER_QUERY),
             heads_per_lane: limit(heads_per_lane),
             excluded_queues: capacity.map(full).unwrap_or_default(),
@@ -114,7 +114,7 @@ impl ClaimQuery {
         }
     }
 
-    pub(crate) fn exclude(&mut self, exhausted: &Exhausted) {
+    pub(crate) fn exclude(&mut self, exhausted: &ExhaustedScopes) {
         self.kinds.retain(|kind| !exhausted.kinds.contains(kind));
         self.excluded_queues = exhausted.queues.iter().cloned().collect();
         self.excluded_tenants = exhausted.tenants.iter().cloned().collect();

@@ -19,9 +19,9 @@ type Flushing<O> = Pin<Box<dyn Future<Output = Vec<ItemResult<O>>> + Send>>;
 type Flush<I, O> = Box<dyn Fn(Vec<I>) -> Flushing<O> + Send + Sync>;
 
 /// Writes items in batches, with up to `writers_max` batches in flight.
-pub(crate) struct Batcher<I, O>(Arc<Shared<I, O>>);
+pub(crate) struct Batcher<I, O>(Arc<BatcherState<I, O>>);
 
-struct Shared<I, O> {
+struct BatcherState<I, O> {
     /// A std mutex: locked to move items in and out, never across an await.
     queue: Mutex<Queue<I, O>>,
     flush: Flush<I, O>,
@@ -48,7 +48,7 @@ impl<I: Send + 'static, O: Send + 'static> Batcher<I, O> {
     {
         let queue = Mutex::new(Queue { items: VecDeque::new(), writers: 0 });
         let flush: Flush<I, O> = Box::new(move |items| Box::pin(flush(items)));
-        Self(Arc::new(Shared { queue, flush, bytes_of, writers_max, runtime }))
+        Self(Arc::new(BatcherState { queue, flush, bytes_of, writers_max, runtime }))
     }
 
     /// Writes items. Returns one result per item.
@@ -71,7 +71,7 @@ impl<I: Send + 'static, O: Send + 'static> Batcher<I, O> {
         }
         if queue.writers < self.0.writers_max && !queue.items.is_empty() {
             queue.writers += 1;
-            let writer = Writer(Arc::clone(&self.0));
+            let writer = BatchWriter(Arc::clone(&self.0));
             // On the store's runtime, so that a cancelled caller does not cancel the batch.
             self.0.runtime.spawn(writer.run());
         }
@@ -85,15 +85,15 @@ impl<I: Send + 'static, O: Send + 'static> Batcher<I, O> {
 }
 
 /// A task that writes batches. Frees its slot when it ends, however it ends.
-struct Writer<I, O>(Arc<Shared<I, O>>);
+struct BatchWriter<I, O>(Arc<BatcherState<I, O>>);
 
-impl<I, O> Drop for Writer<I, O> {
+impl<I, O> Drop for BatchWriter<I, O> {
     fn drop(&mut self) {
         self.0.lock().writers -= 1;
     }
 }
 
-impl<I: Send + 'static, O: Send + 'static> Writer<I, O> {
+impl<I: Send + 'static, O: Send + 'static> BatchWriter<I, O> {
     async fn run(self) {
         loop {
             // Let callers that are ready to run add their items first.
@@ -112,7 +112,7 @@ impl<I: Send + 'static, O: Send + 'static> Writer<I, O> {
     }
 }
 
-impl<I, O> Shared<I, O> {
+impl<I, O> BatcherState<I, O> {
     /// Removes the next batch from the queue.
     fn take(&self) -> (Vec<I>, Vec<oneshot::Sender<ItemResult<O>>>) {
         let mut queue = self.lock();

@@ -1,14 +1,15 @@
 //! Conversion between Rust values and columns.
 
 use std::borrow::Cow;
-use std::time::Duration;
+use std::error::Error;
+use std::fmt::Display;
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
-use tokio_postgres::types::FromSql;
+use tokio_postgres::types::{FromSql, Type};
 
-use crate::job::{JobId, Json, Timestamp};
+use crate::store::columns::{FromRow, ReadColumns};
+pub(crate) use crate::store::columns::{int, limit, millis};
 use crate::store::postgres::connection::error::PgError;
 
 /// Reads the columns of a row from left to right.
@@ -30,93 +31,71 @@ impl<'a> Columns<'a> {
         Ok(self)
     }
 
-    /// Reads the next column.
-    pub(crate) fn get<T: FromSql<'a>>(&mut self) -> Result<T, PgError> {
+    fn take<T: FromSql<'a>>(&mut self) -> Result<T, PgError> {
         let value = self.row.try_get(self.next).map_err(unreadable)?;
         self.next += 1;
         Ok(value)
     }
+}
 
-    /// Reads a text and parses it.
-    pub(crate) fn text<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, PgError> {
-        let text: &str = self.get()?;
-        let column = self.next - 1;
-        parse(text).ok_or_else(|| unreadable(format!("column {column} holds {text:?}")))
+impl ReadColumns for Columns<'_> {
+    type Error = PgError;
+
+    fn position(&self) -> usize {
+        self.next
     }
 
-    /// Reads a non-negative bigint.
-    pub(crate) fn count(&mut self) -> Result<u64, PgError> {
-        u64::try_from(self.get::<i64>()?).map_err(unreadable)
+    fn opt_text(&mut self) -> Result<Option<&str>, PgError> {
+        self.take()
     }
 
-    /// Reads a non-negative integer.
-    pub(crate) fn small(&mut self) -> Result<u32, PgError> {
-        u32::try_from(self.get::<i32>()?).map_err(unreadable)
+    fn opt_int(&mut self) -> Result<Option<i64>, PgError> {
+        Ok(self.take::<Option<Integer>>()?.map(|Integer(number)| number))
     }
 
-    /// Reads a bigint that fits 32 bits.
-    pub(crate) fn number(&mut self) -> Result<u32, PgError> {
-        u32::try_from(self.get::<i64>()?).map_err(unreadable)
+    fn opt_bytes(&mut self) -> Result<Option<&[u8]>, PgError> {
+        self.take()
     }
 
-    pub(crate) fn at(&mut self) -> Result<Timestamp, PgError> {
-        self.get().map(Timestamp::from_millis)
+    fn flag(&mut self) -> Result<bool, PgError> {
+        self.take()
     }
 
-    pub(crate) fn opt_at(&mut self) -> Result<Option<Timestamp>, PgError> {
-        Ok(self.get::<Option<i64>>()?.map(Timestamp::from_millis))
-    }
-
-    pub(crate) fn duration(&mut self) -> Result<Duration, PgError> {
-        self.count().map(Duration::from_millis)
-    }
-
-    pub(crate) fn opt_duration(&mut self) -> Result<Option<Duration>, PgError> {
-        let millis: Option<i64> = self.get()?;
-        millis
-            .map(|ms| u64::try_from(ms).map(Duration::from_millis).map_err(unreadable))
-            .transpose()
-    }
-
-    pub(crate) fn id(&mut self) -> Result<JobId, PgError> {
-        self.text(|text| text.parse().ok())
-    }
-
-    pub(crate) fn opt_id(&mut self) -> Result<Option<JobId>, PgError> {
-        let text: Option<&str> = self.get()?;
-        text.map(|text| text.parse().map_err(|()| unreadable(format!("{text:?} is not a job id"))))
-            .transpose()
-    }
-
-    /// Reads a value stored as JSON.
-    pub(crate) fn opt_json<T: DeserializeOwned>(&mut self) -> Result<Option<T>, PgError> {
-        let text: Option<&str> = self.get()?;
-        text.map(|text| serde_json::from_str(text).map_err(unreadable)).transpose()
-    }
-
-    /// Reads JSON without parsing it into a value.
-    pub(crate) fn json(&mut self) -> Result<Json, PgError> {
-        Json::from_text(self.get::<String>()?).map_err(unreadable)
+    fn unreadable(why: impl Display) -> PgError {
+        unreadable(why)
     }
 }
 
-/// Converts to bigint. Saturates, but versions and epochs rise by one and never get there.
-pub(crate) fn int(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+/// A number from a column of type integer or bigint.
+struct Integer(i64);
+
+impl<'a> FromSql<'a> for Integer {
+    fn from_sql(kind: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        if *kind == Type::INT4 {
+            i32::from_sql(kind, raw).map(|number| Self(number.into()))
+        } else {
+            i64::from_sql(kind, raw).map(Self)
+        }
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        [Type::INT4, Type::INT8].contains(kind)
+    }
+}
+
+/// Reads all rows.
+pub(crate) fn read_all<T: FromRow>(rows: &[Row]) -> Result<Vec<T>, PgError> {
+    rows.iter().map(|row| Columns::of(row).get()).collect()
+}
+
+/// Reads the first row, if any.
+pub(crate) fn read_first<T: FromRow>(rows: &[Row]) -> Result<Option<T>, PgError> {
+    rows.first().map(|row| Columns::of(row).get()).transpose()
 }
 
 /// Converts to integer. Saturates.
 pub(crate) fn small(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
-}
-
-/// Converts a count for `LIMIT`.
-pub(crate) fn limit(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-pub(crate) fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 pub(crate) fn to_json(value: &impl Serialize) -> Result<String, PgError> {
@@ -129,6 +108,6 @@ pub(crate) fn without_nul(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns the error for a value that this program never wrote.
-pub(crate) fn unreadable(why: impl std::fmt::Display) -> PgError {
+pub(crate) fn unreadable(why: impl Display) -> PgError {
     PgError::Unreadable(why.to_string())
 }

@@ -15,7 +15,9 @@ use tokio_postgres::{Client, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::job::TenantId;
+use crate::store::columns::FromRow;
 use crate::store::postgres::OpenError;
+use crate::store::postgres::connection::columns::{read_all, read_first};
 use crate::store::postgres::connection::error::{PgError, is_pooled_session_error};
 use crate::store::postgres::connection::params::Param;
 use crate::store::postgres::connection::url::DatabaseUrl;
@@ -70,7 +72,7 @@ const BEGIN: &str = "BEGIN";
 const BEGIN_POOLED: &str = concat!("BEGIN;", settings!("SET LOCAL"));
 
 /// A Postgres database with a pool of connections.
-pub(crate) struct Database {
+pub(crate) struct PgDatabase {
     pool: Pool,
     url: DatabaseUrl,
     tls: MakeRustlsConnect,
@@ -88,7 +90,7 @@ struct Sessions {
     backends: Mutex<HashSet<(i32, i64)>>,
 }
 
-impl Database {
+impl PgDatabase {
     /// Creates the pool. Connections are made when they are needed.
     pub(crate) fn new(url: DatabaseUrl) -> Result<Self, OpenError> {
         let tls = url.tls()?;
@@ -241,6 +243,24 @@ impl Connection {
             self.send(sql, params).await
         };
         self.discard_if_broken(ran)
+    }
+
+    /// Runs one statement and reads all rows.
+    pub(crate) async fn all<T: FromRow>(
+        &mut self,
+        sql: &'static str,
+        params: &[&dyn Param],
+    ) -> Result<Vec<T>, PgError> {
+        read_all(&self.query(sql, params).await?)
+    }
+
+    /// Runs one statement and reads the first row, if any.
+    pub(crate) async fn first<T: FromRow>(
+        &mut self,
+        sql: &'static str,
+        params: &[&dyn Param],
+    ) -> Result<Option<T>, PgError> {
+        read_first(&self.query(sql, params).await?)
     }
 
     /// Runs one statement in an explicit transaction, pipelined. The commit is sent together with the

@@ -115,6 +115,11 @@ fn is_transient(code: &SqlState) -> bool {
 pub(crate) struct RetryState(u32);
 
 impl RetryState {
+    /// Returns true after a failed attempt, which may have been committed.
+    pub(crate) fn is_retry(&self) -> bool {
+        self.0 > 0
+    }
+
     /// Waits with backoff before the next attempt, or returns the error if there should be none.
     pub(crate) async fn again(&mut self, error: PgError) -> Result<(), StoreError> {
         self.0 += 1;

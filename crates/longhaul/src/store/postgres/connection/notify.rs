@@ -13,8 +13,9 @@ use tokio::sync::{Notify, watch};
 use tokio_postgres::AsyncMessage;
 
 use crate::job::Retry;
+use crate::store::ChangeNotifications;
 use crate::store::postgres::Inner;
-use crate::store::postgres::connection::database::Database;
+use crate::store::postgres::connection::database::PgDatabase;
 use crate::store::postgres::connection::error::PgError;
 
 const CHANNEL: &str = "longhaul";
@@ -91,9 +92,10 @@ impl Notifier {
         self.has_peers.store(has_peers, Ordering::Relaxed);
     }
 
-    /// Returns counters that rise with received notifications: of ready jobs, of changed jobs.
-    pub(crate) fn subscribe(&self) -> (watch::Receiver<u64>, watch::Receiver<u64>) {
-        (self.received_ready.subscribe(), self.received_changed.subscribe())
+    /// Returns counters that rise with received notifications.
+    pub(crate) fn subscribe(&self) -> ChangeNotifications {
+        let jobs = self.received_changed.subscribe();
+        ChangeNotifications { ready: self.received_ready.subscribe(), jobs }
     }
 
     fn receive(&self, payload: &str) {
@@ -134,7 +136,7 @@ pub(crate) async fn run_sender(inner: Arc<Inner>) {
 }
 
 async fn send_each(
-    database: &Database,
+    database: &PgDatabase,
     notifier: &Notifier,
     signal: &Signal,
     topic: &str,
@@ -152,7 +154,7 @@ async fn send_each(
     }
 }
 
-async fn send(database: &Database, payload: &str) -> Result<(), PgError> {
+async fn send(database: &PgDatabase, payload: &str) -> Result<(), PgError> {
     let mut connection = database.connection().await?;
     connection.query(SEND, &[&CHANNEL, &payload]).await?;
     Ok(())

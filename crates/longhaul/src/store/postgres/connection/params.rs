@@ -1,14 +1,29 @@
 //! Parameters with their types, so that a statement can be sent prepared or unprepared.
 
-use tokio_postgres::types::{ToSql, Type};
+use std::borrow::Cow;
+use std::error::Error;
+
+use tokio_postgres::types::private::BytesMut;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+
+use crate::job::{JobId, Name, TenantId, Timestamp};
 
 /// A parameter of a statement.
 pub(crate) trait Param: ToSql + Sync + Send {
     fn kind(&self) -> Type;
 }
 
-macro_rules! kinds {
-    ($($rust:ty => $kind:ident,)*) => {
+/// Implements [`Param`] for values, optional values and arrays of both.
+macro_rules! params {
+    ($($rust:ty => $kind:ident, $array:ident;)*) => {
+        $(params! { @one
+            $rust => $kind;
+            Option<$rust> => $kind;
+            Vec<$rust> => $array;
+            Vec<Option<$rust>> => $array;
+        })*
+    };
+    (@one $($rust:ty => $kind:ident;)*) => {
         $(impl Param for $rust {
             fn kind(&self) -> Type {
                 Type::$kind
@@ -17,26 +32,71 @@ macro_rules! kinds {
     };
 }
 
-kinds! {
-    bool => BOOL,
-    i32 => INT4,
-    i64 => INT8,
-    &str => TEXT,
-    String => TEXT,
-    Option<&str> => TEXT,
-    Option<String> => TEXT,
-    Option<i64> => INT8,
-    Option<i32> => INT4,
-    Vec<u8> => BYTEA,
-    Vec<bool> => BOOL_ARRAY,
-    Vec<i32> => INT4_ARRAY,
-    Vec<i64> => INT8_ARRAY,
-    Vec<Option<i64>> => INT8_ARRAY,
-    Vec<&str> => TEXT_ARRAY,
-    Vec<String> => TEXT_ARRAY,
-    Option<Vec<String>> => TEXT_ARRAY,
-    Vec<Option<&str>> => TEXT_ARRAY,
-    Vec<Option<String>> => TEXT_ARRAY,
-    Vec<&[u8]> => BYTEA_ARRAY,
-    Vec<Vec<u8>> => BYTEA_ARRAY,
+params! {
+    bool => BOOL, BOOL_ARRAY;
+    i32 => INT4, INT4_ARRAY;
+    i64 => INT8, INT8_ARRAY;
+    Timestamp => INT8, INT8_ARRAY;
+    &str => TEXT, TEXT_ARRAY;
+    String => TEXT, TEXT_ARRAY;
+    Cow<'_, str> => TEXT, TEXT_ARRAY;
+    JobId => TEXT, TEXT_ARRAY;
+    Name => TEXT, TEXT_ARRAY;
+    &Name => TEXT, TEXT_ARRAY;
+    TenantId => TEXT, TEXT_ARRAY;
+    &TenantId => TEXT, TEXT_ARRAY;
+    &[u8] => BYTEA, BYTEA_ARRAY;
+    Vec<u8> => BYTEA, BYTEA_ARRAY;
 }
+
+impl Param for Option<Vec<String>> {
+    fn kind(&self) -> Type {
+        Type::TEXT_ARRAY
+    }
+}
+
+/// Sends a type of ours as the value that a method returns.
+macro_rules! sent_as {
+    ($($rust:ty: $method:ident => $sql:ty;)*) => {
+        $(impl ToSql for $rust {
+            fn to_sql(
+                &self,
+                kind: &Type,
+                out: &mut BytesMut,
+            ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+                self.$method().to_sql(kind, out)
+            }
+
+            fn accepts(kind: &Type) -> bool {
+                <$sql as ToSql>::accepts(kind)
+            }
+
+            to_sql_checked!();
+        })*
+    };
+}
+
+sent_as! {
+    JobId: to_string => String;
+    Name: as_str => &str;
+    TenantId: as_str => &str;
+    Timestamp: as_millis => i64;
+}
+
+/// Parameters that are computed from a value, for a statement that is sent from several places.
+pub(crate) struct ParamList<'a>(pub(crate) Vec<Box<dyn Param + 'a>>);
+
+impl ParamList<'_> {
+    pub(crate) fn params(&self) -> Vec<&dyn Param> {
+        self.0.iter().map(|param| &**param as &dyn Param).collect()
+    }
+}
+
+/// Creates a [`ParamList`].
+macro_rules! param_list {
+    ($($param:expr),* $(,)?) => {
+        $crate::store::postgres::connection::params::ParamList(vec![$(Box::new($param)),*])
+    };
+}
+
+pub(crate) use param_list;

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use crate::job::Timestamp;
-use crate::store::postgres::connection::columns::Columns;
 use crate::store::postgres::connection::error::PgError;
 use crate::store::postgres::{Inner, sql};
 
@@ -17,17 +16,16 @@ impl Inner {
         let mut best = None;
         for _ in 0..SAMPLES {
             let sent_at = Instant::now();
-            let rows = connection.query(sql::NOW, &[]).await?;
+            let now: Option<Timestamp> = connection.first(sql::NOW, &[]).await?;
             let took = sent_at.elapsed();
-            let Some(row) = rows.first() else { continue };
-            let now: i64 = Columns::of(row).get()?;
+            let Some(now) = now else { continue };
             if best.is_none_or(|(least, _, _)| took < least) {
                 best = Some((took, now, Instant::now()));
             }
         }
         if let Some((took, now, at)) = best {
             let since = at.elapsed() + took / 2;
-            self.clock.set_to(Timestamp::from_millis(now).after(since), took);
+            self.clock.set_to(now.after(since), took);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ const TOMBSTONE_RETENTION: Duration = Duration::from_hours(30 * 24);
 impl Inner {
     /// Deletes up to `count` expired jobs, and old tombstones and blob records. Returns the number of
     /// deleted jobs.
-    pub(crate) async fn try_prune(&self, count: usize) -> Result<usize, PgError> {
+    pub(crate) async fn prune(&self, count: usize) -> Result<usize, PgError> {
         let (now, count) = (self.clock.now().as_millis(), limit(count));
         let mut connection = self.database.connection().await?;
         let deleted = connection.query(sql::DELETE_EXPIRED, &[&now, &count]).await?;

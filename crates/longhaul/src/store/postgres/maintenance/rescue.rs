@@ -2,36 +2,41 @@
 
 use crate::job::Job;
 use crate::store::postgres::claim::quarantine::quarantine_leased;
-use crate::store::postgres::connection::columns::{Columns, limit};
-use crate::store::postgres::connection::error::PgError;
-use crate::store::postgres::row::Row;
+use crate::store::postgres::connection::columns::{limit, read_all};
+use crate::store::postgres::connection::error::{PgError, to_store_error};
+use crate::store::postgres::row::JobRow;
 use crate::store::postgres::settle::{StoredHistories, job_key};
 use crate::store::postgres::settle_batch::SettleBatch;
 use crate::store::postgres::{Inner, sql};
 
 impl Inner {
-    /// Ends the attempts of up to `count` jobs whose leases have expired.
-    pub(crate) async fn try_rescue(&self, count: usize) -> Result<Vec<Job>, PgError> {
+    /// Ends the attempts of up to `count` jobs whose leases have expired. Also enqueues jobs that were
+    /// submitted by SQL, and maintains the lane cursors.
+    pub(crate) async fn rescue(&self, count: usize) -> Result<Vec<Job>, PgError> {
+        if self.try_enqueue_incoming().await > 0 {
+            self.notify.wake_claims();
+        }
+        if let Err(error) = self.maintain_lane_cursors().await {
+            tracing::warn!(error = %to_store_error(error), "cannot look after lanes");
+        }
+        Ok(retrying!(self.try_rescue(count))?)
+    }
+
+    async fn try_rescue(&self, count: usize) -> Result<Vec<Job>, PgError> {
         let now = self.clock.now();
         let mut batch = SettleBatch::new(self.outbox().await?);
         let connection = self.database.connection().await?;
-        let (transaction, expired) = connection
-            .begin((sql::LOCK_EXPIRED_LEASES, &[&now.as_millis(), &limit(count)]), None)
-            .await?;
+        let (transaction, expired) =
+            connection.begin((sql::LOCK_EXPIRED_LEASES, &[&now, &limit(count)]), None).await?;
         if expired.is_empty() {
             transaction.roll_back().await?;
             return Ok(Vec::new());
         }
-        let mut tenants = Vec::with_capacity(expired.len());
-        let mut ids = Vec::with_capacity(expired.len());
-        for row in &expired {
-            let mut columns = Columns::of(row);
-            tenants.push(columns.get::<String>()?);
-            ids.push(columns.get::<String>()?);
-        }
+        let keys: Vec<(String, String)> = read_all(&expired)?;
+        let (tenants, ids): (Vec<String>, Vec<String>) = keys.into_iter().unzip();
         let mut rows = Vec::with_capacity(expired.len());
         for row in transaction.query(sql::ENTRIES, &[&tenants, &ids]).await? {
-            match Row::from(&row) {
+            match JobRow::from(&row) {
                 Ok(row) => rows.push(row),
                 Err(error) => quarantine_leased(&transaction, &row, &error).await?,
             }

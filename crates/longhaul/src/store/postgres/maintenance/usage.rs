@@ -3,20 +3,19 @@
 use serde_json::{Value, json};
 
 use crate::job::{Job, TenantId, Tokens, USAGE_RETENTION, Usage, UsageRow, hour_of};
-use crate::store::postgres::connection::columns::{Columns, int, limit, millis};
+use crate::store::postgres::connection::columns::{int, limit, millis};
 use crate::store::postgres::connection::error::PgError;
 use crate::store::postgres::{Inner, sql};
 
 impl Inner {
     /// Folds up to `count` deltas into the totals and deletes totals past their retention. Returns the
     /// number of deltas.
-    pub(crate) async fn try_roll_up_usage(&self, count: usize) -> Result<usize, PgError> {
+    pub(crate) async fn roll_up_usage(&self, count: usize) -> Result<usize, PgError> {
         let mut connection = self.database.connection().await?;
-        let rows = connection.query(sql::ROLL_UP_USAGE, &[&limit(count)]).await?;
+        let folded: Option<u32> = connection.first(sql::ROLL_UP_USAGE, &[&limit(count)]).await?;
         let before = self.clock.now().as_millis().saturating_sub(millis(USAGE_RETENTION));
         connection.query(sql::FORGET_USAGE, &[&before, &limit(count)]).await?;
-        let folded = rows.first().map_or(Ok(0), |row| Columns::of(row).count())?;
-        Ok(usize::try_from(folded).unwrap_or(usize::MAX))
+        Ok(folded.unwrap_or_default() as usize)
     }
 }
 

@@ -1,23 +1,21 @@
-//! Reads of single jobs with their inputs, results and steps.
+//! Reads of single jobs with their inputs, results, steps and versions.
 
 use crate::job::{JobId, Json, Record, Step, TenantId};
-use crate::store::StoreError;
-use crate::store::postgres::connection::columns::Columns;
 use crate::store::postgres::connection::database::Connection;
 use crate::store::postgres::connection::error::PgError;
-use crate::store::postgres::row::Row;
+use crate::store::postgres::row::JobRow;
 use crate::store::postgres::{Inner, sql};
+use crate::store::{JobVersion, StoreError};
 
 /// Returns the row of a job, or `NotFound` or `Gone`.
 pub(crate) async fn row(
     connection: &mut Connection,
     tenant: &TenantId,
     id: JobId,
-) -> Result<Row, PgError> {
-    let rows =
-        connection.query(sql::ENTRIES, &[&vec![tenant.as_str()], &vec![id.to_string()]]).await?;
+) -> Result<JobRow, PgError> {
+    let rows = connection.query(sql::ENTRIES, &[&vec![tenant], &vec![id]]).await?;
     match rows.first() {
-        Some(row) => Row::from(row),
+        Some(row) => JobRow::from(row),
         None => missing(connection, tenant, id).await,
     }
 }
@@ -28,52 +26,49 @@ pub(crate) async fn missing<T>(
     tenant: &TenantId,
     id: JobId,
 ) -> Result<T, PgError> {
-    let id = id.to_string();
-    let gone = connection.query(sql::FIND_TOMBSTONE, &[&tenant.as_str(), &&*id]).await?;
+    let gone = connection.query(sql::FIND_TOMBSTONE, &[tenant, &id]).await?;
     Err(if gone.is_empty() { StoreError::NotFound } else { StoreError::Gone }.into())
 }
 
 impl Inner {
-    pub(crate) async fn try_record(&self, tenant: &TenantId, id: JobId) -> Result<Record, PgError> {
+    pub(crate) async fn job(&self, tenant: &TenantId, id: JobId) -> Result<Record, PgError> {
         let mut connection = self.database.tenant_connection(tenant).await?;
         record(&mut connection, tenant, id).await
     }
 
-    pub(crate) async fn try_record_by_key(
-        &self,
-        tenant: &TenantId,
-        key: &str,
-    ) -> Result<Record, PgError> {
+    pub(crate) async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, PgError> {
         let mut connection = self.database.tenant_connection(tenant).await?;
-        let found = connection.query(sql::FIND_KEYS, &[&vec![tenant.as_str()], &vec![key]]).await?;
-        let Some(found) = found.first() else { return Err(StoreError::NotFound.into()) };
-        let mut columns = Columns::of(found);
-        let (_, _): (&str, &str) = (columns.get()?, columns.get()?);
-        record(&mut connection, tenant, columns.id()?).await
+        let found = connection.first(sql::FIND_KEYS, &[&vec![tenant], &vec![key]]).await?;
+        let (_, _, id): (String, String, JobId) = found.ok_or(StoreError::NotFound)?;
+        record(&mut connection, tenant, id).await
     }
 
-    pub(crate) async fn try_input(&self, tenant: &TenantId, id: JobId) -> Result<Json, PgError> {
+    pub(crate) async fn input(&self, tenant: &TenantId, id: JobId) -> Result<Json, PgError> {
         let mut connection = self.database.tenant_connection(tenant).await?;
-        let text = id.to_string();
-        let rows = connection.query(sql::INPUT, &[&tenant.as_str(), &&*text]).await?;
-        match rows.first() {
-            Some(row) => Columns::of(row).json(),
+        match connection.first(sql::INPUT, &[tenant, &id]).await? {
+            Some(input) => Ok(input),
             None => missing(&mut connection, tenant, id).await,
         }
     }
 
-    pub(crate) async fn try_steps(
-        &self,
-        tenant: &TenantId,
-        id: JobId,
-    ) -> Result<Vec<Step>, PgError> {
+    pub(crate) async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, PgError> {
         let mut connection = self.database.tenant_connection(tenant).await?;
-        let steps =
-            connection.query(sql::STEPS, &[&vec![tenant.as_str()], &vec![id.to_string()]]).await?;
+        let steps: Vec<(String, JobId, Step)> =
+            connection.all(sql::STEPS, &[&vec![tenant], &vec![id]]).await?;
         if steps.is_empty() {
             row(&mut connection, tenant, id).await?;
         }
-        steps.iter().map(|row| step(row).map(|(_, _, step)| step)).collect()
+        Ok(steps.into_iter().map(|(_, _, step)| step).collect())
+    }
+
+    /// Returns the versions of watched jobs.
+    pub(crate) async fn versions(
+        &self,
+        jobs: &[(TenantId, JobId)],
+    ) -> Result<Vec<Option<JobVersion>>, PgError> {
+        let (tenants, ids): (Vec<&TenantId>, Vec<JobId>) =
+            jobs.iter().map(|(tenant, id)| (tenant, *id)).unzip();
+        self.all(sql::VERSIONS, &[&tenants, &ids]).await
     }
 }
 
@@ -82,26 +77,9 @@ async fn record(
     tenant: &TenantId,
     id: JobId,
 ) -> Result<Record, PgError> {
-    let rows =
-        connection.query(sql::RECORDS, &[&vec![tenant.as_str()], &vec![id.to_string()]]).await?;
+    let rows = connection.query(sql::RECORDS, &[&vec![tenant], &vec![id]]).await?;
     match rows.first() {
-        Some(row) => Row::record(row),
+        Some(row) => JobRow::record(row),
         None => missing(connection, tenant, id).await,
     }
-}
-
-/// Reads a row of `steps.sql`: a step with its tenant and job.
-pub(crate) fn step(row: &tokio_postgres::Row) -> Result<(String, JobId, Step), PgError> {
-    let mut columns = Columns::of(row);
-    let (tenant, id) = (columns.get()?, columns.id()?);
-    let step = Step {
-        name: columns.get()?,
-        position: columns.small()?,
-        output: columns.json()?,
-        alone: columns.get()?,
-        attempt: columns.small()?,
-        started_at: columns.at()?,
-        completed_at: columns.at()?,
-    };
-    Ok((tenant, id, step))
 }

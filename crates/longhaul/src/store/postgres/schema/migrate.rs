@@ -2,7 +2,7 @@
 
 use tokio_postgres::Client;
 
-use crate::store::postgres::connection::database::{Database, query_unprepared};
+use crate::store::postgres::connection::database::{PgDatabase, query_unprepared};
 use crate::store::postgres::connection::error::{PgError, describe, to_store_error};
 use crate::store::postgres::{OpenError, sql};
 
@@ -19,7 +19,7 @@ pub struct MigrationReport {
 }
 
 /// Applies missing migrations. If several replicas start at once, one migrates while the others wait.
-pub(crate) async fn migrate(database: &Database) -> Result<MigrationReport, OpenError> {
+pub(crate) async fn migrate(database: &PgDatabase) -> Result<MigrationReport, OpenError> {
     let client = database.dedicated_connection().await.map_err(connect_error)?;
     let known = version_number(sql::MIGRATIONS.len());
     // First without the lock, so that a role that may not create anything can start.

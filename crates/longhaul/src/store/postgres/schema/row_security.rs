@@ -12,7 +12,7 @@ use tokio_postgres::Client;
 
 use super::migrate::connect_error;
 use crate::job::TenantId;
-use crate::store::postgres::connection::database::Database;
+use crate::store::postgres::connection::database::PgDatabase;
 use crate::store::postgres::connection::error::{PgError, describe};
 use crate::store::postgres::{OpenError, sql};
 
@@ -58,7 +58,7 @@ pub(crate) fn begin(begin: &str, tenant: &TenantId) -> String {
 }
 
 /// Sets row-level security up as far as this user may, and uses it if it works.
-pub(crate) async fn enable(database: &Database) -> Result<(), OpenError> {
+pub(crate) async fn enable(database: &PgDatabase) -> Result<(), OpenError> {
     let client = database.dedicated_connection().await.map_err(connect_error)?;
     let state = try_enable(&client).await.map_err(to_open_error)?;
     database.set_row_security(state == RowSecurity::Active);

@@ -6,12 +6,12 @@ use rusqlite::params;
 use crate::job::{TenantId, Timestamp};
 use crate::store::StoreError;
 use crate::store::accounts::{
-    AccountChanges, ApiKey, ApiKeyStore, AuditEntry, KeyDigest, NewKey, Scopes, Tenant,
+    AccountChanges, ApiKey, ApiKeyStore, AuditEntry, KeyDigest, NewKey, Tenant,
 };
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::accounts::audit::{insert_audit, noted};
-use crate::store::sqlite::accounts::tenants::{find_tenant, insert_tenant, tenant_id};
-use crate::store::sqlite::connection::columns::{Columns, limit, unreadable};
+use crate::store::sqlite::accounts::tenants::{find_tenant, insert_tenant};
+use crate::store::sqlite::connection::columns::limit;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 
@@ -40,7 +40,7 @@ impl ApiKeyStore for SqliteStore {
     ) -> Result<Option<ApiKey>, StoreError> {
         let (key, audit) = (key.clone(), audit.clone());
         self.write(move |tx| {
-            if tx.one(sql::ANY_API_KEY, [], |_| Ok(()))?.is_some() {
+            if tx.exists(sql::ANY_API_KEY, [])? {
                 return Ok(None);
             }
             insert_tenant(tx, &Tenant::new(key.tenant.clone(), key.tenant.as_str(), tx.now))?;
@@ -85,9 +85,9 @@ impl ApiKeyStore for SqliteStore {
             Ok(match &tenant {
                 Some(tenant) => {
                     let params = params![after, limit(count), tenant.as_str()];
-                    tx.all(sql::API_KEYS_OF_TENANT, params, key)?
+                    tx.all(sql::API_KEYS_OF_TENANT, params)?
                 }
-                None => tx.all(sql::API_KEYS, params![after, limit(count)], key)?,
+                None => tx.all(sql::API_KEYS, params![after, limit(count)])?,
             })
         })
         .await
@@ -128,8 +128,8 @@ impl ApiKeyStore for SqliteStore {
     async fn changed_since(&self, since: Timestamp) -> Result<AccountChanges, StoreError> {
         let since = since.as_millis();
         self.read(move |tx| {
-            let keys = tx.all(sql::CHANGED_API_KEYS, [since], |row| row.get(0))?;
-            let tenants = tx.all(sql::CHANGED_TENANTS, [since], tenant_id)?;
+            let keys = tx.all(sql::CHANGED_API_KEYS, [since])?;
+            let tenants = tx.all(sql::CHANGED_TENANTS, [since])?;
             Ok(AccountChanges { keys, tenants })
         })
         .await
@@ -155,27 +155,5 @@ fn insert_key(tx: &Tx<'_>, new: &NewKey, old: Option<&str>) -> rusqlite::Result<
 }
 
 fn find_key(tx: &Tx<'_>, id: &str) -> rusqlite::Result<Option<ApiKey>> {
-    tx.one(sql::API_KEY, [id], key)
-}
-
-/// Reads the columns of `api_key.sql`.
-fn key(row: &rusqlite::Row<'_>) -> rusqlite::Result<ApiKey> {
-    let mut columns = Columns::of(row);
-    Ok(ApiKey {
-        id: columns.get()?,
-        tenant: columns.text(|text| TenantId::new(text).ok())?,
-        name: columns.get()?,
-        scopes: columns.text(Scopes::from_text)?,
-        digest: KeyDigest { server_key: columns.get()?, bytes: columns.get()? },
-        created_at: columns.at()?,
-        expires_at: columns.opt_at()?,
-        revoked_at: columns.opt_at()?,
-        last_used_at: columns.opt_at()?,
-        requests_per_s: columns
-            .get::<Option<i64>>()?
-            .map(u32::try_from)
-            .transpose()
-            .map_err(unreadable)?,
-        rotated_from: columns.get()?,
-    })
+    tx.one(sql::API_KEY, [id])
 }

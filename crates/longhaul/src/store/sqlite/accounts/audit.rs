@@ -6,13 +6,11 @@ use rusqlite::params;
 use crate::job::{TenantId, Timestamp};
 use crate::store::StoreError;
 use crate::store::accounts::{AuditEntry, AuditFilter, AuditPage, AuditStore};
+use crate::store::rows::AFTER_ALL_ENTRIES;
 use crate::store::sqlite::SqliteStore;
-use crate::store::sqlite::connection::columns::{Columns, limit};
+use crate::store::sqlite::connection::columns::limit;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
-
-/// Sorts after every id.
-const LAST_ID: &str = "\u{10ffff}";
 
 #[async_trait]
 impl AuditStore for SqliteStore {
@@ -25,17 +23,17 @@ impl AuditStore for SqliteStore {
     async fn audit_log(&self, filter: &AuditFilter) -> Result<AuditPage, StoreError> {
         let filter = filter.clone();
         self.read(move |tx| {
-            let before = filter.before.as_deref().unwrap_or(LAST_ID);
+            let before = filter.before.as_deref().unwrap_or(AFTER_ALL_ENTRIES);
             let count = limit(filter.limit.saturating_add(1));
             let tenant = filter.tenant.as_ref().map(TenantId::as_str);
             let entries = match (&filter.target, tenant) {
                 (Some(target), tenant) => {
-                    tx.all(sql::AUDIT_OF_TARGET, params![before, count, target, tenant], entry)?
+                    tx.all(sql::AUDIT_OF_TARGET, params![before, count, target, tenant])?
                 }
                 (None, Some(tenant)) => {
-                    tx.all(sql::AUDIT_OF_TENANT, params![before, count, tenant], entry)?
+                    tx.all(sql::AUDIT_OF_TENANT, params![before, count, tenant])?
                 }
-                (None, None) => tx.all(sql::AUDIT, params![before, count], entry)?,
+                (None, None) => tx.all(sql::AUDIT, params![before, count])?,
             };
             Ok(AuditPage::of(entries, filter.limit))
         })
@@ -65,19 +63,4 @@ pub(crate) fn noted<T>(
         insert_audit(tx, audit)?;
     }
     Ok(done)
-}
-
-/// Reads the columns of `audit.sql`.
-pub(crate) fn entry(row: &rusqlite::Row<'_>) -> rusqlite::Result<AuditEntry> {
-    let mut columns = Columns::of(row);
-    Ok(AuditEntry {
-        id: columns.get()?,
-        at: columns.at()?,
-        tenant: columns.text(|text| TenantId::new(text).ok())?,
-        actor: columns.get()?,
-        action: columns.get()?,
-        target: columns.get()?,
-        detail: columns.get()?,
-        request_id: columns.get()?,
-    })
 }

@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use rusqlite::params;
 
-use crate::job::{EventFilter, TenantId};
+use crate::job::TenantId;
 use crate::store::StoreError;
 use crate::store::accounts::AuditEntry;
 use crate::store::endpoints::{Endpoint, EndpointChange, Endpoints};
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::accounts::audit::insert_audit;
-use crate::store::sqlite::connection::columns::{Columns, limit, unreadable};
+use crate::store::sqlite::connection::columns::limit;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 
@@ -41,7 +41,7 @@ impl Endpoints for SqliteStore {
     ) -> Result<Vec<Endpoint>, StoreError> {
         let (tenant, after) = (tenant.clone(), after.unwrap_or_default().to_owned());
         self.read(move |tx| {
-            Ok(tx.all(sql::ENDPOINTS, params![tenant.as_str(), after, limit(count)], read)?)
+            Ok(tx.all(sql::ENDPOINTS, params![tenant.as_str(), after, limit(count)])?)
         })
         .await
     }
@@ -90,7 +90,7 @@ impl Endpoints for SqliteStore {
 }
 
 fn find(tx: &Tx<'_>, tenant: &TenantId, id: &str) -> rusqlite::Result<Option<Endpoint>> {
-    tx.one(sql::ENDPOINT, params![tenant.as_str(), id], read)
+    tx.one(sql::ENDPOINT, params![tenant.as_str(), id])
 }
 
 fn save(tx: &Tx<'_>, endpoint: &Endpoint) -> rusqlite::Result<()> {
@@ -115,31 +115,4 @@ fn save(tx: &Tx<'_>, endpoint: &Endpoint) -> rusqlite::Result<()> {
     )?;
     tx.subscriptions.take();
     Ok(())
-}
-
-fn events(words: &str) -> Option<EventFilter> {
-    EventFilter::from_words(words).ok()
-}
-
-/// Reads the columns of `endpoint.sql`.
-fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Endpoint> {
-    let mut columns = Columns::of(row);
-    Ok(Endpoint {
-        tenant: columns.text(TenantId::stored)?,
-        id: columns.get()?,
-        url: columns.get()?,
-        description: columns.get()?,
-        events: columns.text(events)?,
-        full: columns.get()?,
-        enabled: columns.get()?,
-        disabled_reason: columns.get()?,
-        sealed_secret: columns.get()?,
-        former_secret: match (columns.get::<Option<String>>()?, columns.opt_at()?) {
-            (Some(secret), Some(until)) => Some((secret, until)),
-            (None, None) => None,
-            _ => return Err(unreadable("a former secret without its end")),
-        },
-        created_at: columns.at()?,
-        changed_at: columns.at()?,
-    })
 }

@@ -6,11 +6,11 @@ use rusqlite::params;
 use crate::job::{TenantId, Timestamp};
 use crate::store::StoreError;
 use crate::store::accounts::{
-    AuditEntry, BillingEvent, Subscription, Tenant, TenantChange, TenantStore, apply_billing,
+    AuditEntry, BillingEvent, Tenant, TenantChange, TenantStore, apply_billing,
 };
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::accounts::audit::{insert_audit, noted};
-use crate::store::sqlite::connection::columns::{Columns, limit, to_json};
+use crate::store::sqlite::connection::columns::{limit, to_json};
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 
@@ -40,7 +40,7 @@ impl TenantStore for SqliteStore {
         count: usize,
     ) -> Result<Vec<Tenant>, StoreError> {
         let after = after.map(ToString::to_string).unwrap_or_default();
-        self.read(move |tx| Ok(tx.all(sql::TENANTS, params![after, limit(count)], tenant)?)).await
+        self.read(move |tx| Ok(tx.all(sql::TENANTS, params![after, limit(count)])?)).await
     }
 
     async fn change_tenant(
@@ -54,7 +54,7 @@ impl TenantStore for SqliteStore {
             let mut found = find_tenant(tx, &id)?;
             if let Some(tenant) = &mut found {
                 tenant.change(&change, tx.now);
-                save_tenant(tx, tenant)?;
+                write_tenant(tx, sql::SAVE_TENANT, tenant)?;
             }
             Ok(noted(tx, &audit, found)?)
         })
@@ -68,7 +68,7 @@ impl TenantStore for SqliteStore {
     ) -> Result<Vec<Tenant>, StoreError> {
         let (event, audit) = (event.clone(), audit.clone());
         self.write(move |tx| {
-            let mut tenants = tx.all(sql::BILLED_TENANTS, [&event.billing_id], tenant)?;
+            let mut tenants = tx.all(sql::BILLED_TENANTS, [&event.billing_id])?;
             let at = tx.now.as_millis();
             if tenants.is_empty() || tx.run(sql::INSERT_BILLING_EVENT, params![event.id, at])? == 0
             {
@@ -76,7 +76,7 @@ impl TenantStore for SqliteStore {
             }
             for (place, tenant) in tenants.iter_mut().enumerate() {
                 if apply_billing(tenant, &event, tx.now) {
-                    save_tenant(tx, tenant)?;
+                    write_tenant(tx, sql::SAVE_TENANT, tenant)?;
                     insert_audit(tx, &audit.about(&tenant.id, place))?;
                 }
             }
@@ -88,6 +88,10 @@ impl TenantStore for SqliteStore {
 
 /// Returns false if the tenant exists.
 pub(crate) fn insert_tenant(tx: &Tx<'_>, tenant: &Tenant) -> rusqlite::Result<bool> {
+    write_tenant(tx, sql::INSERT_TENANT, tenant).map(|rows| rows == 1)
+}
+
+fn write_tenant(tx: &Tx<'_>, sql: &str, tenant: &Tenant) -> rusqlite::Result<usize> {
     let params = params![
         tenant.id.as_str(),
         tenant.name,
@@ -99,42 +103,9 @@ pub(crate) fn insert_tenant(tx: &Tx<'_>, tenant: &Tenant) -> rusqlite::Result<bo
         tenant.created_at.as_millis(),
         tx.now.as_millis(),
     ];
-    tx.run(sql::INSERT_TENANT, params).map(|rows| rows == 1)
-}
-
-pub(crate) fn save_tenant(tx: &Tx<'_>, tenant: &Tenant) -> rusqlite::Result<()> {
-    let params = params![
-        tenant.id.as_str(),
-        tenant.name,
-        tenant.subscription.as_str(),
-        tenant.inactive_since.map(Timestamp::as_millis),
-        to_json(&tenant.limits)?,
-        tenant.billing_id,
-        tenant.billed_at.map(Timestamp::as_millis),
-        tx.now.as_millis(),
-    ];
-    tx.run(sql::SAVE_TENANT, params).map(|_| ())
+    tx.run(sql, params)
 }
 
 pub(crate) fn find_tenant(tx: &Tx<'_>, id: &TenantId) -> rusqlite::Result<Option<Tenant>> {
-    tx.one(sql::TENANT, [id.as_str()], tenant)
-}
-
-pub(crate) fn tenant_id(row: &rusqlite::Row<'_>) -> rusqlite::Result<TenantId> {
-    Columns::of(row).text(|text| TenantId::new(text).ok())
-}
-
-/// Reads the columns of `tenant.sql`.
-pub(crate) fn tenant(row: &rusqlite::Row<'_>) -> rusqlite::Result<Tenant> {
-    let mut columns = Columns::of(row);
-    Ok(Tenant {
-        id: columns.text(|text| TenantId::new(text).ok())?,
-        name: columns.get()?,
-        subscription: columns.text(Subscription::parse)?,
-        inactive_since: columns.opt_at()?,
-        limits: columns.opt_json()?.unwrap_or_default(),
-        billing_id: columns.get()?,
-        billed_at: columns.opt_at()?,
-        created_at: columns.at()?,
-    })
+    tx.one(sql::TENANT, [id.as_str()])
 }

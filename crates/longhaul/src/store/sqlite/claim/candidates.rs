@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use rusqlite::params;
 
 use super::limits::{ClaimLimits, LimitNames};
+use crate::store::columns::from_columns;
 use crate::store::fairness::ClaimCapacity;
 use crate::store::sqlite::connection::columns::limit;
 use crate::store::sqlite::connection::task::Tx;
@@ -24,7 +25,7 @@ pub(crate) struct TenantCandidates<'a> {
 /// Ready jobs of one kind, in the order of claims.
 pub(crate) struct Candidates<'a> {
     kind: &'a str,
-    source: Source,
+    source: CandidateSource,
     /// `None` if there are no limits.
     names: Option<LimitNames>,
     /// Read but not selected yet.
@@ -37,7 +38,7 @@ pub(crate) struct Candidates<'a> {
 }
 
 /// The jobs that candidates are read from.
-pub(crate) enum Source {
+pub(crate) enum CandidateSource {
     /// All jobs of a tenant.
     Tenant,
     /// One queue of a tenant.
@@ -54,6 +55,10 @@ struct Candidate {
     seq: i64,
 }
 
+from_columns! {
+    Candidate { seq, rank, id }
+}
+
 impl<'a> TenantCandidates<'a> {
     pub(crate) fn new(
         tx: &Tx<'_>,
@@ -66,17 +71,17 @@ impl<'a> TenantCandidates<'a> {
             if !limits.by_queue {
                 by_kind.push(Candidates::new(
                     kind,
-                    Source::Tenant,
+                    CandidateSource::Tenant,
                     limits.names(&tenant, kind, None),
                 ));
                 continue;
             }
             let mut last = String::new();
-            let hop = |last: &str| tx.one(sql::NEXT_QUEUE, [kind, &tenant, last], |row| row.get(0));
+            let hop = |last: &str| tx.one(sql::NEXT_QUEUE, [kind, &tenant, last]);
             while let Some(queue) = hop(&last)? {
                 last = queue;
                 let names = limits.names(&tenant, kind, Some(&last));
-                by_kind.push(Candidates::new(kind, Source::Queue(last.clone()), names));
+                by_kind.push(Candidates::new(kind, CandidateSource::Queue(last.clone()), names));
             }
         }
         Ok(Self { tenant, by_kind })
@@ -113,7 +118,7 @@ impl<'a> TenantCandidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    pub(crate) fn new(kind: &'a str, source: Source, names: Option<LimitNames>) -> Self {
+    pub(crate) fn new(kind: &'a str, source: CandidateSource, names: Option<LimitNames>) -> Self {
         let read_to = (i64::MIN, String::new());
         Self {
             kind,
@@ -143,19 +148,14 @@ impl<'a> Candidates<'a> {
         }
         let (rank, id) = &self.read_to;
         let ahead = limit(self.read_ahead);
-        let read = |row: &rusqlite::Row<'_>| {
-            Ok(Candidate { seq: row.get(0)?, rank: row.get(1)?, id: row.get(2)? })
-        };
         let (statement, queue) = match &self.source {
-            Source::Tenant => (sql::READY_OF_TENANT, None),
-            Source::Queue(queue) => (sql::READY_OF_QUEUE, Some(queue)),
-            Source::Outbox(queue) => (sql::READY_OF_OUTBOX, Some(queue)),
+            CandidateSource::Tenant => (sql::READY_OF_TENANT, None),
+            CandidateSource::Queue(queue) => (sql::READY_OF_QUEUE, Some(queue)),
+            CandidateSource::Outbox(queue) => (sql::READY_OF_OUTBOX, Some(queue)),
         };
-        let jobs = match queue {
-            None => tx.all(statement, params![self.kind, tenant, rank, id, ahead], read)?,
-            Some(queue) => {
-                tx.all(statement, params![self.kind, tenant, rank, id, ahead, queue], read)?
-            }
+        let jobs: Vec<Candidate> = match queue {
+            None => tx.all(statement, params![self.kind, tenant, rank, id, ahead])?,
+            Some(queue) => tx.all(statement, params![self.kind, tenant, rank, id, ahead, queue])?,
         };
         self.exhausted = jobs.len() < self.read_ahead;
         if let Some(last) = jobs.last() {

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use rusqlite::params;
 
-use crate::job::{Name, TenantId, Timestamp, TokenBucket};
+use crate::job::{Name, TenantId};
 use crate::store::Claim;
-use crate::store::limits::{LimitCheck, LimitCounter, LimitKey, Scope};
-use crate::store::sqlite::connection::columns::{Columns, int};
+use crate::store::limits::{LimitCheck, LimitCounter, LimitKey, LimitScope};
+use crate::store::sqlite::connection::columns::int;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 
@@ -59,12 +59,11 @@ impl<'a> ClaimLimits<'a> {
 
     /// Returns true if one more job may start. Loads missing counters.
     pub(crate) fn admit(&mut self, tx: &Tx<'_>, names: &LimitNames) -> rusqlite::Result<bool> {
-        let unknown = |scope: &Scope| !self.check.knows(scope);
-        let scopes: Vec<Scope> = self.check.limited(names.key()).filter(unknown).collect();
+        let unknown = |scope: &LimitScope| !self.check.knows(scope);
+        let scopes: Vec<LimitScope> = self.check.limited(names.key()).filter(unknown).collect();
         for scope in scopes {
             let (of, name) = scope.as_strs();
-            let counter =
-                tx.one(sql::LIMIT_COUNTERS, [of, name], |row| read(&mut Columns::of(row)))?;
+            let counter = tx.one(sql::LIMIT_COUNTERS, [of, name])?;
             self.check.learn(scope, counter.unwrap_or_default());
         }
         Ok(self.check.admits(names.key()))
@@ -85,10 +84,4 @@ impl<'a> ClaimLimits<'a> {
         }
         Ok(())
     }
-}
-
-fn read(columns: &mut Columns<'_>) -> rusqlite::Result<LimitCounter> {
-    let (running, parts) = (columns.count()?, columns.count()?);
-    let as_of: Option<Timestamp> = columns.opt_at()?;
-    Ok(LimitCounter { running, bucket: as_of.map(|as_of| TokenBucket { parts, as_of }) })
 }

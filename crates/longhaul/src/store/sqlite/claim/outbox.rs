@@ -3,7 +3,7 @@
 //! Each endpoint has a queue. One job per queue and round keeps an endpoint that hangs, and may have many
 //! pending deliveries, from delaying the others. A queue without capacity costs one seek.
 
-use super::candidates::{Candidates, Source};
+use super::candidates::{CandidateSource, Candidates};
 use crate::job::Name;
 use crate::store::fairness::{Lanes, round_robin};
 use crate::store::sqlite::connection::task::Tx;
@@ -72,7 +72,7 @@ impl<'a> Lanes for QueueLanes<'a, '_> {
         let queue = key.1.clone();
         // An invalid name has no capacity of its own: reading its jobs quarantines them.
         let capacity = Name::new(&queue).map_or(self.left, |queue| self.capacity.of(&queue));
-        let candidates = Candidates::new(self.kind, Source::Outbox(queue), None);
+        let candidates = Candidates::new(self.kind, CandidateSource::Outbox(queue), None);
         Ok(Some(QueueLane { key, candidates, capacity, served: false }))
     }
 
@@ -102,7 +102,6 @@ fn next_queue(
     kind: &str,
     (outbox, queue): &OutboxQueue,
 ) -> rusqlite::Result<Option<OutboxQueue>> {
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-    let next = tx.one(sql::NEXT_OUTBOX_QUEUE, [kind, outbox, queue], read)?;
-    if next.is_some() { Ok(next) } else { tx.one(sql::NEXT_OUTBOX, [kind, outbox], read) }
+    let next = tx.one(sql::NEXT_OUTBOX_QUEUE, [kind, outbox, queue])?;
+    if next.is_some() { Ok(next) } else { tx.one(sql::NEXT_OUTBOX, [kind, outbox]) }
 }

@@ -1,5 +1,7 @@
 //! Quarantine of unreadable jobs, so that one of them does not stop claims and maintenance.
 
+use rusqlite::OptionalExtension;
+
 use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
@@ -13,10 +15,14 @@ pub(crate) fn or_quarantine<T>(
 ) -> Result<Option<T>, SqliteError> {
     match read {
         Err(SqliteError::Database(error)) if is_unreadable(&error) => {
-            let text = |row: &rusqlite::Row<'_>, column| row.get(column).unwrap_or_default();
             // The end of its attempt would do this, but an unreadable job has none.
             tx.run(sql::RELEASE_LIMITS, [seq])?;
-            let found = tx.one(sql::QUARANTINE, [seq], |row| Ok((text(row, 0), text(row, 1))))?;
+            let names = |row: &rusqlite::Row<'_>| {
+                let text = |column| row.get(column).unwrap_or_default();
+                Ok((text(0), text(1)))
+            };
+            let mut quarantine = tx.conn.prepare_cached(sql::QUARANTINE)?;
+            let found = quarantine.query_row([seq], names).optional()?;
             let (tenant, id): (String, String) = found.unwrap_or_default();
             tracing::error!(
                 job.id = id,

@@ -67,7 +67,7 @@ impl<'a> Tenants<'a> {
 
 impl KindCursor<'_> {
     fn seek(&mut self, tx: &Tx<'_>, after: &str) -> rusqlite::Result<()> {
-        self.next = tx.one(sql::NEXT_TENANT, [self.kind, after], |row| row.get(0))?;
+        self.next = tx.one(sql::NEXT_TENANT, [self.kind, after])?;
         Ok(())
     }
 }

@@ -92,7 +92,7 @@ pub enum OpenError {
 }
 
 /// A database that is open in this process only.
-pub(crate) struct Opened {
+pub(crate) struct OpenFile {
     pub(crate) writer: Connection,
     pub(crate) readers: Vec<Connection>,
     /// Held until it is dropped.
@@ -134,7 +134,7 @@ impl Marker {
 }
 
 /// Opens or creates the file.
-pub(crate) fn open(path: &Path, now: Timestamp) -> Result<Opened, OpenError> {
+pub(crate) fn open(path: &Path, now: Timestamp) -> Result<OpenFile, OpenError> {
     check_sqlite()?;
     let path = &made(path).map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
     let lock = lock(path)?;
@@ -146,7 +146,7 @@ pub(crate) fn open(path: &Path, now: Timestamp) -> Result<Opened, OpenError> {
         Ok((writer, readers))
     };
     let (writer, readers) = connect().map_err(|error| error.about(path))?;
-    Ok(Opened { writer, readers, lock, marker })
+    Ok(OpenFile { writer, readers, lock, marker })
 }
 
 fn open_writer(path: &Path, left_behind: bool, now: Timestamp) -> Result<Connection, OpenError> {

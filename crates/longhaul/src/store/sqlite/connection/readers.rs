@@ -3,15 +3,14 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
 
 use rusqlite::Connection;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
-use crate::store::StoreError;
-use crate::store::sqlite::connection::error::{SqliteError, to_store_error};
-use crate::store::sqlite::connection::task::{Task, TaskOutcome, Tx, call};
+use crate::store::sqlite::connection::error::to_store_error;
+use crate::store::sqlite::connection::task::{Task, TaskOutcome, Tx};
+use crate::store::sqlite::connection::threads::TaskThreads;
 
 /// Maximum number of queued reads. Further callers wait.
 const TASKS_QUEUED_MAX: usize = 1_024;
@@ -19,56 +18,16 @@ const TASKS_QUEUED_MAX: usize = 1_024;
 /// One queue shared by all threads: an idle thread takes the next task.
 type Queue = Arc<Mutex<mpsc::Receiver<Box<dyn Task>>>>;
 
-/// A handle to the reader threads. Dropping it runs the queued tasks, then closes the connections.
-pub(crate) struct Readers {
-    tasks: Option<mpsc::Sender<Box<dyn Task>>>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Readers {
-    pub(crate) fn start(conns: Vec<Connection>, clock: &Clock) -> io::Result<Self> {
-        let (tasks, queue) = mpsc::channel(TASKS_QUEUED_MAX);
-        let queue = Arc::new(Mutex::new(queue));
-        let mut readers = Self { tasks: Some(tasks), threads: Vec::new() };
-        for conn in conns {
-            let (queue, clock) = (Arc::clone(&queue), clock.clone());
-            let thread = thread::Builder::new()
-                .name("longhaul-reader".to_owned())
-                .spawn(move || serve(&conn, &clock, &queue))?;
-            readers.threads.push(thread);
-        }
-        Ok(readers)
+/// Starts a thread for each connection.
+pub(crate) fn start(conns: Vec<Connection>, clock: &Clock) -> io::Result<TaskThreads> {
+    let (tasks, queue) = mpsc::channel(TASKS_QUEUED_MAX);
+    let queue = Arc::new(Mutex::new(queue));
+    let mut threads = TaskThreads::new("reader", tasks);
+    for conn in conns {
+        let (queue, clock) = (Arc::clone(&queue), clock.clone());
+        threads.spawn(move || serve(&conn, &clock, &queue))?;
     }
-
-    /// Runs `body` on a snapshot of the database.
-    pub(crate) async fn call<T, F>(&self, body: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnMut(&Tx<'_>) -> Result<T, SqliteError> + Send + 'static,
-    {
-        let (task, answer) = call(body);
-        match &self.tasks {
-            Some(tasks) => tasks.send(task).await.map_err(|_| gone())?,
-            None => return Err(gone()),
-        }
-        answer.await.map_err(|_| gone())?
-    }
-}
-
-impl Drop for Readers {
-    fn drop(&mut self) {
-        // The threads end when the channel closes.
-        self.tasks = None;
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a thread that reads from the database had panicked");
-            }
-        }
-    }
-}
-
-fn gone() -> StoreError {
-    StoreError::Broken("the threads that read from the database have stopped".to_owned())
+    Ok(threads)
 }
 
 fn serve(conn: &Connection, clock: &Clock, queue: &Queue) {

@@ -2,14 +2,16 @@
 
 use std::cell::{Cell, RefCell};
 
-use rusqlite::{Connection, OptionalExtension, Params, Row};
+use rusqlite::{Connection, OptionalExtension, Params};
 use tokio::sync::oneshot;
 
 use crate::job::Timestamp;
 use crate::store::StoreError;
+use crate::store::columns::{FromRow, ReadColumns};
 use crate::store::outbox::Subscriptions;
+use crate::store::sqlite::connection::columns::Columns;
 use crate::store::sqlite::connection::error::{SqliteError, to_store_error};
-use crate::store::sqlite::maintenance::usage::Used;
+use crate::store::sqlite::maintenance::usage::UsageTotals;
 
 /// An open transaction with one fixed time.
 pub(crate) struct Tx<'a> {
@@ -18,7 +20,7 @@ pub(crate) struct Tx<'a> {
     /// True if rows were deleted, because the write-ahead log still contains their content.
     pub(crate) deleted: Cell<bool>,
     /// Usage of jobs that finished in this transaction, written once before the commit.
-    pub(crate) used: RefCell<Used>,
+    pub(crate) used: RefCell<UsageTotals>,
     /// Endpoint subscriptions, once they were read. Cleared by a change of an endpoint.
     pub(crate) subscriptions: RefCell<Option<Subscriptions>>,
     /// True if deliveries were written.
@@ -45,23 +47,28 @@ impl Tx<'_> {
     }
 
     /// Returns the first row, if any.
-    pub(crate) fn one<T>(
+    pub(crate) fn one<T: FromRow>(
         &self,
         sql: &str,
         params: impl Params,
-        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<Option<T>> {
-        self.conn.prepare_cached(sql)?.query_row(params, read).optional()
+        let mut statement = self.conn.prepare_cached(sql)?;
+        statement.query_row(params, |row| Columns::of(row).get()).optional()
+    }
+
+    /// Returns true if there is a row.
+    pub(crate) fn exists(&self, sql: &str, params: impl Params) -> rusqlite::Result<bool> {
+        self.conn.prepare_cached(sql)?.exists(params)
     }
 
     /// Returns all rows.
-    pub(crate) fn all<T>(
+    pub(crate) fn all<T: FromRow>(
         &self,
         sql: &str,
         params: impl Params,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<Vec<T>> {
-        self.conn.prepare_cached(sql)?.query_map(params, read)?.collect()
+        let mut statement = self.conn.prepare_cached(sql)?;
+        statement.query_map(params, |row| Columns::of(row).get())?.collect()
     }
 }
 

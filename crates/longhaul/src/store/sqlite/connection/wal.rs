@@ -20,7 +20,7 @@ const DELETED_KEPT: Duration = Duration::from_secs(30);
 
 /// State of the log between batches.
 #[derive(Default)]
-pub(crate) struct Log {
+pub(crate) struct WalState {
     /// Number of pages at the last checkpoint.
     moved_at: i64,
     /// Time since which the log contains deleted content.
@@ -28,13 +28,13 @@ pub(crate) struct Log {
 }
 
 /// Result of a checkpoint.
-struct State {
+struct CheckpointResult {
     busy: bool,
     /// Negative if there is no log, as in memory.
     pages: i64,
 }
 
-impl Log {
+impl WalState {
     /// Returns the state of a database that was just opened.
     ///
     /// A killed process may have left deleted content in the log.
@@ -86,7 +86,7 @@ impl Log {
     }
 }
 
-fn checkpoint(conn: &Connection, mode: &str) -> rusqlite::Result<State> {
+fn checkpoint(conn: &Connection, mode: &str) -> rusqlite::Result<CheckpointResult> {
     let mut statement = conn.prepare_cached(&format!("PRAGMA wal_checkpoint({mode})"))?;
-    statement.query_row([], |row| Ok(State { busy: row.get(0)?, pages: row.get(1)? }))
+    statement.query_row([], |row| Ok(CheckpointResult { busy: row.get(0)?, pages: row.get(1)? }))
 }

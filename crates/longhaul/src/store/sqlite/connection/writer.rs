@@ -5,18 +5,18 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
 use rusqlite::Connection;
 use tokio::sync::{Notify, mpsc};
 
-use super::wal::Log;
+use super::wal::WalState;
 use crate::clock::Clock;
 use crate::store::StoreError;
 use crate::store::outbox::Subscriptions;
-use crate::store::sqlite::connection::error::{SqliteError, to_store_error};
+use crate::store::sqlite::connection::error::to_store_error;
 use crate::store::sqlite::connection::open::Marker;
-use crate::store::sqlite::connection::task::{Task, TaskOutcome, Tx, call};
+use crate::store::sqlite::connection::task::{Task, TaskOutcome, Tx};
+use crate::store::sqlite::connection::threads::TaskThreads;
 use crate::store::sqlite::maintenance::usage;
 
 /// Maximum number of queued tasks. Further callers wait.
@@ -24,77 +24,33 @@ const TASKS_QUEUED_MAX: usize = 4_096;
 /// Maximum number of tasks per commit, which bounds the latency of the first one.
 const BATCH_TASKS_MAX: usize = 1_024;
 
-/// A handle to the writer thread. Dropping it runs the queued tasks, then closes the connection.
-pub(crate) struct Writer {
-    tasks: Option<mpsc::Sender<Box<dyn Task>>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Writer {
-    /// Starts the thread. It removes the marker when the connection was closed cleanly.
-    pub(crate) fn start(
-        conn: Connection,
-        clock: Clock,
-        marker: Option<Marker>,
-        outbox_notify: Arc<Notify>,
-    ) -> io::Result<Self> {
-        let (tasks, queue) = mpsc::channel(TASKS_QUEUED_MAX);
-        let thread =
-            thread::Builder::new().name("longhaul-writer".to_owned()).spawn(move || {
-                let log = Log::found(clock.now());
-                let mut writer =
-                    Loop { conn, clock, log, broken: None, subscriptions: None, outbox_notify };
-                writer.run(queue);
-                if writer.close()
-                    && let Some(marker) = marker
-                {
-                    marker.remove();
-                }
-            })?;
-        Ok(Self { tasks: Some(tasks), thread: Some(thread) })
-    }
-
-    /// Runs `body` in a transaction and returns once it is committed and synced.
-    pub(crate) async fn call<T, F>(&self, body: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnMut(&Tx<'_>) -> Result<T, SqliteError> + Send + 'static,
-    {
-        let (task, answer) = call(body);
-        self.send(task).await?;
-        answer.await.map_err(|_| gone())?
-    }
-
-    /// Queues a task. Its result is sent over its own channel.
-    pub(crate) async fn send(&self, task: Box<dyn Task>) -> Result<(), StoreError> {
-        match &self.tasks {
-            Some(tasks) => tasks.send(task).await.map_err(|_| gone()),
-            None => Err(gone()),
-        }
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        // The thread ends when the channel closes.
-        self.tasks = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
+/// Starts the writer thread. It removes the marker when the connection was closed cleanly.
+pub(crate) fn start(
+    conn: Connection,
+    clock: Clock,
+    marker: Option<Marker>,
+    outbox_notify: Arc<Notify>,
+) -> io::Result<TaskThreads> {
+    let (tasks, queue) = mpsc::channel(TASKS_QUEUED_MAX);
+    let mut threads = TaskThreads::new("writer", tasks);
+    threads.spawn(move || {
+        let log = WalState::found(clock.now());
+        let mut writer =
+            Loop { conn, clock, log, broken: None, subscriptions: None, outbox_notify };
+        writer.run(queue);
+        if writer.close()
+            && let Some(marker) = marker
         {
-            tracing::error!("the database writer thread panicked");
+            marker.remove();
         }
-    }
-}
-
-/// Creates the error for a stopped writer thread.
-pub(crate) fn gone() -> StoreError {
-    StoreError::Broken("the database writer thread has stopped".to_owned())
+    })?;
+    Ok(threads)
 }
 
 struct Loop {
     conn: Connection,
     clock: Clock,
-    log: Log,
+    log: WalState,
     /// First error after which the state of the disk is unknown. From then on no write is acknowledged,
     /// because a sync that failed once may report success later without having synced.
     broken: Option<StoreError>,

@@ -7,12 +7,12 @@ use rusqlite::params;
 use crate::job::{Job, JobId, TenantId};
 use crate::store::blobs::{DELETE_RETRY_FIRST, DELETE_RETRY_MAX, host_range};
 use crate::store::sqlite::claim::quarantine::or_quarantine;
-use crate::store::sqlite::connection::columns::{Columns, limit, millis};
+use crate::store::sqlite::connection::columns::{int, limit, millis};
 use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
-use crate::store::sqlite::row::Row;
+use crate::store::sqlite::row::JobRow;
 use crate::store::sqlite::sql;
-use crate::store::{Blob, BlobRef, BlobRole, Deletion, NewBlob, WrappedKey};
+use crate::store::{Blob, BlobRef, BlobRole, Deletion, NewBlob};
 
 /// Inserts a blob.
 pub(crate) fn insert(
@@ -22,7 +22,6 @@ pub(crate) fn insert(
     role: BlobRole,
     blob: &NewBlob,
 ) -> rusqlite::Result<()> {
-    let size = i64::try_from(blob.size).unwrap_or(i64::MAX);
     tx.run(
         sql::INSERT_BLOB,
         params![
@@ -32,7 +31,7 @@ pub(crate) fn insert(
             role.as_str(),
             blob.name,
             blob.content_type,
-            size,
+            int(blob.size),
             blob.digest,
             blob.key.0,
             tx.now.as_millis(),
@@ -56,29 +55,11 @@ pub(crate) fn expire_payload_key(
 }
 
 pub(crate) fn blobs(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, SqliteError> {
-    Ok(tx.all(sql::BLOBS, [tenant.as_str(), &id.to_string()], |row| {
-        let mut columns = Columns::of(row);
-        Ok(Blob {
-            role: columns.text(BlobRole::parse)?,
-            path: columns.get()?,
-            name: columns.get()?,
-            content_type: columns.get()?,
-            size: columns.count()?,
-            digest: columns.get()?,
-            key: columns.get::<Option<Vec<u8>>>()?.map(WrappedKey),
-            stored_at: columns.at()?,
-            stored_by: columns.get()?,
-            key_destroyed_at: columns.opt_at()?,
-            deleted_at: columns.opt_at()?,
-            deleted_by: columns.get()?,
-            failures: columns.get()?,
-            failure: columns.get()?,
-        })
-    })?)
+    Ok(tx.all(sql::BLOBS, [tenant.as_str(), &id.to_string()])?)
 }
 
 pub(crate) fn bytes(tx: &Tx<'_>, tenant: &TenantId) -> Result<u64, SqliteError> {
-    let sum = tx.one(sql::BLOB_BYTES, [tenant.as_str()], |row| Columns::of(row).count())?;
+    let sum = tx.one(sql::BLOB_BYTES, [tenant.as_str()])?;
     Ok(sum.unwrap_or(0))
 }
 
@@ -89,11 +70,10 @@ pub(crate) fn expire_payloads(
     count: usize,
 ) -> Result<Vec<Job>, SqliteError> {
     let stored_before = tx.now.as_millis().saturating_sub(millis(kept));
-    let found: Vec<i64> =
-        tx.all(sql::EXPIRED_PAYLOADS, [stored_before, limit(count)], |row| row.get(0))?;
+    let found: Vec<i64> = tx.all(sql::EXPIRED_PAYLOADS, [stored_before, limit(count)])?;
     let mut failed = Vec::with_capacity(found.len());
     for seq in found {
-        let read = Row::load(tx, seq).map_err(SqliteError::from);
+        let read = JobRow::load(tx, seq).map_err(SqliteError::from);
         let Some(mut row) = or_quarantine(tx, seq, read)? else { continue };
         row.stored.expire_payload(tx.now)?;
         row.save_transition(tx)?;
@@ -103,7 +83,7 @@ pub(crate) fn expire_payloads(
 }
 
 pub(crate) fn blobs_to_delete(tx: &Tx<'_>, count: usize) -> Result<Vec<BlobRef>, SqliteError> {
-    Ok(tx.all(sql::BLOBS_TO_DELETE, [tx.now.as_millis(), limit(count)], blob_ref)?)
+    Ok(tx.all(sql::BLOBS_TO_DELETE, [tx.now.as_millis(), limit(count)])?)
 }
 
 pub(crate) fn work_dirs(
@@ -112,16 +92,7 @@ pub(crate) fn work_dirs(
     count: usize,
 ) -> Result<Vec<BlobRef>, SqliteError> {
     let (from, to) = host_range(host);
-    Ok(tx.all(sql::WORK_DIRS, params![from, to, limit(count)], blob_ref)?)
-}
-
-fn blob_ref(row: &rusqlite::Row<'_>) -> rusqlite::Result<BlobRef> {
-    let mut columns = Columns::of(row);
-    Ok(BlobRef {
-        tenant: columns.text(TenantId::stored)?,
-        job: columns.text(|text| text.parse().ok())?,
-        path: columns.get()?,
-    })
+    Ok(tx.all(sql::WORK_DIRS, params![from, to, limit(count)])?)
 }
 
 /// Records deletions and failed attempts.
@@ -149,7 +120,7 @@ pub(crate) fn orphan_blobs(tx: &Tx<'_>, blobs: &[BlobRef]) -> Result<Vec<BlobRef
     let mut strays = Vec::new();
     for blob in blobs {
         let key = [blob.tenant.as_str(), &blob.job.to_string(), &blob.path];
-        if tx.one(sql::FIND_BLOB, key, |_| Ok(()))?.is_none() {
+        if !tx.exists(sql::FIND_BLOB, key)? {
             strays.push(blob.clone());
         }
     }

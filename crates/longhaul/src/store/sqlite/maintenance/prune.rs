@@ -17,9 +17,8 @@ const EXPIRED_ROWS_MAX: usize = 20_000;
 /// Deletes jobs past their retention, and expired tombstones. Returns the number of jobs, and true if the row
 /// limit of a transaction was reached.
 pub(crate) fn prune(tx: &Tx<'_>, count: usize) -> Result<(usize, bool), SqliteError> {
-    let expired = tx.all(sql::EXPIRED_JOBS, [tx.now.as_millis(), limit(count)], |row| {
-        Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
-    })?;
+    let expired: Vec<(i64, String, String)> =
+        tx.all(sql::EXPIRED_JOBS, [tx.now.as_millis(), limit(count)])?;
     let (mut deleted, mut rows) = (0, 0);
     for (seq, tenant, id) in expired {
         if rows >= EXPIRED_ROWS_MAX {

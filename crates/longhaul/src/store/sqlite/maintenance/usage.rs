@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use rusqlite::params;
 
 use crate::job::{Job, Name, TenantId, USAGE_RETENTION, Usage, hour_of};
-use crate::store::sqlite::connection::columns::{Columns, int, limit, millis};
+use crate::store::sqlite::connection::columns::{int, limit, millis};
 use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 
 /// Usage by tenant, kind and API key. The hour is that of the transaction.
-pub(crate) type Used = BTreeMap<(TenantId, Name, Option<String>), Usage>;
+pub(crate) type UsageTotals = BTreeMap<(TenantId, Name, Option<String>), Usage>;
 
 /// Adds the usage of a job that finishes in this transaction. Summed in memory, because jobs that finish
 /// together mostly have the same tenant and kind, and one write per job would cost as much as settling it.
@@ -44,7 +44,7 @@ pub(crate) fn write(tx: &Tx<'_>) -> rusqlite::Result<()> {
 
 /// Counts the finished steps of a job, optionally before a position.
 pub(crate) fn count_steps(tx: &Tx<'_>, seq: i64, before: Option<u32>) -> rusqlite::Result<u64> {
-    let count = tx.one(sql::COUNT_STEPS, params![seq, before], |row| Columns::of(row).count())?;
+    let count = tx.one(sql::COUNT_STEPS, params![seq, before])?;
     Ok(count.unwrap_or_default())
 }
 

@@ -4,24 +4,15 @@ use rusqlite::params;
 
 use crate::job::{Name, TenantId};
 use crate::store::QueueState;
-use crate::store::sqlite::connection::columns::{Columns, int};
+use crate::store::sqlite::connection::columns::int;
 use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 
 /// Returns the tenant's queues that are paused or have unfinished jobs.
 pub(crate) fn queues(tx: &Tx<'_>, tenant: &TenantId) -> Result<Vec<QueueState>, SqliteError> {
-    let queues = tx.all(sql::QUEUES, params![tenant.as_str(), tx.now.as_millis()], |row| {
-        let mut columns = Columns::of(row);
-        Ok(QueueState {
-            name: columns.text(|text| Name::new(text).ok())?,
-            paused: columns.get()?,
-            pending: columns.count()?,
-            running: columns.count()?,
-            oldest_due_at: columns.opt_at()?,
-        })
-    })?;
-    Ok(queues)
+    let params = params![tenant.as_str(), tx.now.as_millis()];
+    Ok(tx.all(sql::QUEUES, params)?)
 }
 
 /// Counts the tenant's pending jobs, up to `up_to`.
@@ -31,12 +22,11 @@ pub(crate) fn count_pending(
     queue: Option<&Name>,
     up_to: u64,
 ) -> Result<u64, SqliteError> {
-    let count = |row: &rusqlite::Row<'_>| Columns::of(row).count();
     let counted = match queue {
-        None => tx.one(sql::COUNT_PENDING, params![tenant.as_str(), int(up_to)], count)?,
+        None => tx.one(sql::COUNT_PENDING, params![tenant.as_str(), int(up_to)])?,
         Some(queue) => {
             let params = params![tenant.as_str(), queue.as_str(), int(up_to)];
-            tx.one(sql::COUNT_PENDING_IN_QUEUE, params, count)?
+            tx.one(sql::COUNT_PENDING_IN_QUEUE, params)?
         }
     };
     Ok(counted.unwrap_or(0))

@@ -146,6 +146,6 @@ async fn paused_jobs_wake_no_claimer_and_resumed_queues_leave_no_row() {
     store.pause_queue(&us, &queue, false).await.unwrap();
     assert!(claim(&store, 1).await.next_due_at.is_some());
     let count = "SELECT count(*) FROM paused_queues";
-    let rows = store.writer.call(move |tx| Ok(tx.one(count, [], |row| row.get::<_, i64>(0))?));
+    let rows = store.writer.call(move |tx| Ok(tx.one::<i64>(count, [])?));
     assert_eq!(rows.await.unwrap(), Some(0));
 }

@@ -18,15 +18,7 @@ fn holds(path: &Path, text: &str) -> bool {
 async fn complete(store: &SqliteStore, job: NewJob) -> JobId {
     let id = accept(store, job).await;
     let lease = claim(store, 1).await.leases.remove(0).to_ref();
-    let outcome = Outcome::Completed(Json::null());
-    let done = Settlement {
-        lease,
-        outcome,
-        phases: Vec::new(),
-        progress: None,
-        artifacts: Vec::new(),
-        tokens: crate::job::Tokens::default(),
-    };
+    let done = Settlement::of(lease, Outcome::Completed(Json::null()));
     store.settle(vec![done]).await.remove(0).unwrap();
     id
 }
@@ -75,16 +67,7 @@ async fn nothing_of_a_destroyed_key_stays_in_the_files() {
     }
     assert!(holds(&path, "canary"));
     let lease = claim(&store, 1).await.leases.remove(0).to_ref();
-    let outcome = Outcome::Cancelled;
-    let end = Settlement {
-        lease,
-        outcome,
-        phases: Vec::new(),
-        progress: None,
-        artifacts: Vec::new(),
-        tokens: crate::job::Tokens::default(),
-    };
-    store.settle(vec![end]).await.remove(0).unwrap();
+    store.settle(vec![Settlement::of(lease, Outcome::Cancelled)]).await.remove(0).unwrap();
     while holds(&log, "canary") || holds(&path, "canary") {
         claim(&store, 1).await;
     }

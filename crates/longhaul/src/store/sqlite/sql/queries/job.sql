@@ -1,12 +1,12 @@
--- Reads a job. Columns are in the order in which `row.rs` reads them: first the job's, then the store's
+-- Reads a job. Columns are in the order in which `rows.rs` and `row.rs` read them: first the job's, then the store's
 -- own. Every lookup of a job ends with this statement.
 SELECT
     tenant_id, id, kind, queue, status, phase, priority, attempt, max_attempts, progress, labels,
     version, idempotency_key, created_at, run_at, started_at, completed_at, expires_at, error,
     cancel_requested_at, timeout_ms, code_version, forked_from, parent_id,
     has_payload, artifacts,
-    seq, attempt_base, charge, epoch, replica, lease_until, retention_completed_ms,
-    retention_failed_ms, fingerprint, counted,
-    key_id, claimed_at, run_ms, payload_bytes, metered, metered_steps, webhook
+    attempt_base, charge, epoch, replica, lease_until, retention_completed_ms,
+    retention_failed_ms, claimed_at, key_id, run_ms, payload_bytes, metered, metered_steps, webhook,
+    seq, fingerprint, counted
 FROM jobs
 WHERE seq = ?1
