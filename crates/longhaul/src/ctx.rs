@@ -1,19 +1,24 @@
 //! The context that a handler gets.
 
+#[cfg(feature = "blobs")]
 mod artifact;
-pub(crate) mod payload;
+#[cfg(feature = "blobs")]
+mod payload;
 mod replay;
 mod sleep;
 mod step;
+pub(crate) mod work_dir;
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "blobs")]
 pub use artifact::ArtifactWriter;
-use artifact::AttemptOutputs;
+#[cfg(feature = "blobs")]
 pub use payload::Payload;
 pub use step::StepCall;
 
@@ -21,7 +26,7 @@ use crate::engine::Shared;
 use crate::job::{
     Job, JobError, JobId, Outcome, Progress, Retry, Status, Step, Timestamp, Tokens, check_limit,
 };
-use crate::store::{Lease, LeaseRef, Report, StoreError};
+use crate::store::{Lease, LeaseRef, NewBlob, Report, StoreError};
 use crate::worker::ProgressReporter;
 use replay::Replay;
 
@@ -46,7 +51,16 @@ struct Inner {
     /// Locked for a few field writes, never across an await.
     state: Mutex<State>,
     /// Locked for a few field writes, never across an await.
-    made: Mutex<AttemptOutputs>,
+    outputs: Mutex<AttemptOutputs>,
+}
+
+/// Blobs and directories that an attempt has created.
+#[derive(Default)]
+struct AttemptOutputs {
+    /// Finished artifacts, in order.
+    artifacts: Vec<NewBlob>,
+    /// Working directories to delete.
+    work_dirs: Vec<PathBuf>,
 }
 
 /// Signals to a running attempt.
@@ -107,7 +121,7 @@ impl Ctx {
             stored: lease.steps,
             signals,
             state: Mutex::new(state),
-            made: Mutex::default(),
+            outputs: Mutex::default(),
         }))
     }
 
@@ -118,10 +132,6 @@ impl Ctx {
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.0.shared
-    }
-
-    fn lease(&self) -> &LeaseRef {
-        &self.0.lease
     }
 
     /// Returns the job's id.
@@ -229,6 +239,17 @@ impl Ctx {
         self.0.signals.cancel.clone().cancelled_owned()
     }
 
+    pub(crate) fn take_artifacts(&self) -> Vec<NewBlob> {
+        std::mem::take(&mut self.outputs().artifacts)
+    }
+
+    /// Deletes artifacts that no job refers to.
+    pub(crate) async fn delete_artifacts(&self, artifacts: Vec<NewBlob>) {
+        if let Some(encrypted_blobs) = &self.shared().encrypted_blobs {
+            encrypted_blobs.delete_all(artifacts).await;
+        }
+    }
+
     /// Records that the handler is about to be polled.
     pub(crate) fn polled(&self) {
         self.state().polls += 1;
@@ -258,6 +279,10 @@ impl Ctx {
     async fn halt<T>(&self) -> T {
         self.0.signals.lost.cancel();
         std::future::pending().await
+    }
+
+    fn outputs(&self) -> MutexGuard<'_, AttemptOutputs> {
+        self.0.outputs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

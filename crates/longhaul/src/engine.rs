@@ -2,21 +2,28 @@
 
 mod admission;
 mod args;
+#[cfg(feature = "blobs")]
 mod artifacts;
 mod builder;
 pub(crate) mod change_poller;
 mod control;
 mod handle;
-mod idempotency;
 mod kind;
 mod kind_registry;
+#[cfg(not(feature = "blobs"))]
+mod no_payload_store;
+#[cfg(feature = "blobs")]
 pub(crate) mod payload_store;
 mod receipt;
 mod retry_after;
+#[cfg(feature = "server")]
+mod server_support;
+mod staged_payload;
 mod submission;
 mod submit;
 #[cfg(feature = "postgres")]
 mod transactional;
+#[cfg(feature = "blobs")]
 mod upload;
 mod watcher;
 mod watchers;
@@ -28,21 +35,26 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 pub use args::JobArgs;
+#[cfg(feature = "blobs")]
 pub use artifacts::{ArtifactError, StoredArtifact};
 pub use builder::{BuildError, EngineBuilder};
 pub use control::BulkCommand;
 pub use handle::{JobHandle, ResultError};
 pub use kind::{FingerprintFn, Handler, Kind, KindSettings};
+#[cfg(not(feature = "blobs"))]
+pub(crate) use no_payload_store::NoBlobs as EncryptedBlobs;
+#[cfg(feature = "blobs")]
+pub(crate) use payload_store::EncryptedBlobs;
 pub use receipt::Receipt;
+pub use staged_payload::StagedPayload;
 pub use submission::{Submission, SubmitError};
-pub(crate) use upload::delete as delete_blob;
-pub use upload::{StagedPayload, Upload, UploadError};
+#[cfg(feature = "blobs")]
+pub use upload::{Upload, UploadError};
 pub use watcher::Watcher;
 
 use crate::clock::Clock;
-use crate::job::{Delivery, IdSource, JobId, Limits, Name, Retention, TenantId, Timestamp};
-use crate::store::outbox::new_delivery;
-use crate::store::{FlowLimit, FlowLimits, QueueCapacity, Store, StoreError};
+use crate::job::{IdSource, JobId, Limits, Name, Retention, TenantId, Timestamp};
+use crate::store::{FlowLimits, QueueCapacity, Store, StoreError};
 use crate::worker::Workers;
 
 /// A running engine, bound to one tenant. Clones are cheap and share all state.
@@ -72,7 +84,7 @@ pub(crate) struct Shared {
     pub(crate) retention: Retention,
     /// Maximum time that a payload is stored before its job is claimed.
     pub(crate) payload_retention: std::time::Duration,
-    pub(crate) encrypted_blobs: Option<Arc<payload_store::EncryptedBlobs>>,
+    pub(crate) encrypted_blobs: Option<Arc<EncryptedBlobs>>,
     /// Parent directory of the attempts' working directories.
     pub(crate) work_root: std::path::PathBuf,
     /// Wakes the blob garbage collector.
@@ -114,31 +126,6 @@ impl Engine {
         Self { tenant, ..self.clone() }
     }
 
-    /// Returns a handle on this tenant's outbox. Deliveries are jobs of a separate tenant, so that
-    /// they can be listed, resumed and purged like jobs.
-    #[must_use]
-    pub fn outbox(&self) -> Self {
-        self.for_tenant(self.tenant.outbox())
-    }
-
-    /// Adds a delivery to the outbox that does not result from a job's transition, for example a
-    /// test event. Returns its id.
-    pub async fn deliver(&self, delivery: &Delivery) -> Result<JobId, StoreError> {
-        let id = self.shared.new_id();
-        let unfit = || StoreError::Broken("a delivery that is not JSON".to_owned());
-        let new = new_delivery(&self.tenant, id, delivery).ok_or_else(unfit)?;
-        let answer = self.shared.store.submit(vec![new]).await.pop().ok_or_else(unfit)?;
-        self.shared.wake_deliveries.notify_one();
-        answer.map(|submitted| submitted.record.job.id)
-    }
-
-    /// Returns a handle whose submissions are metered under this API key. Submissions inside the
-    /// caller's own SQL transaction are metered without a key.
-    #[must_use]
-    pub fn for_key(&self, id: Option<&str>) -> Self {
-        Self { key: id.map(Arc::from), ..self.clone() }
-    }
-
     /// Returns the tenant that this handle acts for.
     pub fn tenant(&self) -> &TenantId {
         &self.tenant
@@ -164,31 +151,6 @@ impl Engine {
     /// Returns the limits on submissions.
     pub fn limits(&self) -> &Limits {
         self.limits.as_deref().unwrap_or(&self.shared.limits)
-    }
-
-    /// Returns the concurrency and rate limits that apply to this process's claims.
-    pub fn flow_limits(&self) -> Arc<FlowLimits> {
-        self.shared.flow()
-    }
-
-    /// Limits how many jobs of a tenant run at the same time on all replicas; `None` restores the
-    /// default for all tenants. Applies to claims of this process, so that every replica must set
-    /// it.
-    pub fn set_tenant_running_max(&self, tenant: &TenantId, running_max: Option<u32>) {
-        let mut flow = self.shared.flow.write().unwrap_or_else(PoisonError::into_inner);
-        let mut limits = FlowLimits::clone(&flow);
-        match running_max {
-            Some(jobs) => {
-                let limit = FlowLimit { running_max: Some(jobs), ..limits.tenants };
-                limits.by_tenant.insert(tenant.clone(), limit);
-            }
-            None => {
-                limits.by_tenant.remove(tenant);
-            }
-        }
-        if limits != **flow {
-            *flow = Arc::new(limits);
-        }
     }
 
     /// Returns the kinds that this engine declares, sorted by name.
@@ -242,10 +204,9 @@ impl Shared {
 
     /// Returns the kind that runs a claimed job.
     pub(crate) fn kind_that_runs(&self, name: &Name) -> Option<Arc<Kind>> {
-        let delivery_worker =
-            self.delivery_worker.as_ref().map(|delivery_worker| &delivery_worker.kind);
-        let delivery_worker = delivery_worker.filter(|kind| kind.name() == name.as_str());
-        self.kinds.get(name).or(delivery_worker).cloned()
+        let delivery = self.delivery_worker.as_ref().map(|worker| &worker.kind);
+        let delivery = delivery.filter(|kind| kind.name() == name.as_str());
+        self.kinds.get(name).or(delivery).cloned()
     }
 
     pub(crate) fn new_id(&self) -> JobId {

@@ -1,6 +1,7 @@
 //! Workers: claim and run jobs, renew leases, and run background maintenance.
 
 mod attempt;
+#[cfg(feature = "blobs")]
 mod blob_gc;
 mod claim_loop;
 pub(crate) mod heartbeat;
@@ -97,6 +98,7 @@ impl Workers {
         };
         let reports = ProgressReporter::start(shared, &workers.loops, ended.clone());
         maintenance::start(shared, settings.rescue_interval, &workers.loops, &ended);
+        #[cfg(feature = "blobs")]
         blob_gc::start(shared, &workers.loops, &ended);
         change_poller::start(shared, &workers.loops, &ended);
         if settings.concurrency > 0 && shared.kinds.values().any(|kind| kind.runs_here()) {

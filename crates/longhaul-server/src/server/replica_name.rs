@@ -57,7 +57,6 @@ impl<E: From<BuildError>> From<BuildError> for StartFailure<E> {
             | BuildError::KindTwice(_)
             | BuildError::DeliveryKind(_)
             | BuildError::LeaseTooShort { .. }
-            | BuildError::Blobs(_)
             | BuildError::Postgres(_)
             | BuildError::Thread(_)) => Self::Other(other.into()),
         }

@@ -5,7 +5,9 @@
 //! every copy of its blobs unreadable, including those in backups.
 
 mod file;
+#[cfg(feature = "server")]
 mod mac;
+#[cfg(feature = "server")]
 mod text;
 
 use std::fmt;

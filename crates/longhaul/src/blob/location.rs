@@ -107,6 +107,12 @@ pub(super) struct OpenedStore {
     pub(super) parts: Parts,
 }
 
+impl OpenedStore {
+    pub(super) fn memory() -> Self {
+        Self { store: Arc::new(InMemory::new()), backend: Backend::Memory, parts: LOCAL_PARTS }
+    }
+}
+
 /// Opens the store of an address, without a request to it.
 pub(super) fn open(address: &str, options: &CloudOptions) -> Result<OpenedStore, BlobError> {
     if let Some(folder) = address.strip_prefix("file:") {
@@ -115,8 +121,7 @@ pub(super) fn open(address: &str, options: &CloudOptions) -> Result<OpenedStore,
         return Ok(OpenedStore { store: Arc::new(store), backend, parts: LOCAL_PARTS });
     }
     if address == "memory:" {
-        let store = Arc::new(InMemory::new());
-        return Ok(OpenedStore { store, backend: Backend::Memory, parts: LOCAL_PARTS });
+        return Ok(OpenedStore::memory());
     }
     let url =
         Url::parse(address).map_err(|_| BlobError::refused("its address is not understood"))?;

@@ -62,6 +62,11 @@ impl Blobs {
         Self::open_with(address, &CloudOptions::default())
     }
 
+    /// Creates an empty store in this process's memory.
+    pub fn memory() -> Self {
+        Self { opened: Arc::new(OpenedStore::memory()) }
+    }
+
     /// Opens a store with other timeouts or variables.
     pub fn open_with(address: &str, options: &CloudOptions) -> Result<Self, BlobError> {
         Ok(Self { opened: Arc::new(location::open(address, options)?) })

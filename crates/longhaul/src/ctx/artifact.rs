@@ -1,29 +1,14 @@
 //! Writing artifacts.
 
-use std::path::PathBuf;
-use std::sync::{MutexGuard, PoisonError};
-
 use bytes::Bytes;
 
 use super::Ctx;
 use crate::blob::BlobError;
-use crate::engine::delete_blob;
 use crate::engine::payload_store::{BlobUpload, EncryptedBlobs};
 use crate::failpoint::{self, Failpoint};
 use crate::job::{JobError, check_limit};
-use crate::store::NewBlob;
-use std::sync::Arc;
 
 const NAME_CHARS_MAX: usize = 255;
-
-/// What an attempt has created outside of the database.
-#[derive(Default)]
-pub(super) struct AttemptOutputs {
-    /// Finished artifacts, in order.
-    pub(super) blobs: Vec<NewBlob>,
-    /// Working directories to delete.
-    pub(super) work_dirs: Vec<PathBuf>,
-}
 
 /// Writes one artifact. Dropping it before [`finish`](Self::finish) deletes it.
 pub struct ArtifactWriter {
@@ -56,15 +41,12 @@ impl ArtifactWriter {
             .map_err(|error| cannot_store(&error))?;
         failpoint::reach(Failpoint::ArtifactStored).await;
         let replaced = {
-            let mut made = ctx.artifacts();
-            let index = made.blobs.iter().position(|known| known.name == blob.name);
-            let replaced = index.map(|index| made.blobs.remove(index));
-            made.blobs.push(blob);
+            let artifacts = &mut ctx.outputs().artifacts;
+            let replaced = artifacts.extract_if(.., |known| known.name == blob.name).collect();
+            artifacts.push(blob);
             replaced
         };
-        if let Some(replaced) = replaced {
-            delete_all(ctx.encrypted_blobs()?, vec![replaced]).await;
-        }
+        ctx.delete_artifacts(replaced).await;
         Ok(())
     }
 }
@@ -80,7 +62,7 @@ impl Ctx {
         let (name, content_type) = (name.into(), content_type.into());
         check_name(&name)?;
         let max = self.shared().limits.artifacts_max;
-        let count = self.artifacts().blobs.len() + 1;
+        let count = self.outputs().artifacts.len() + 1;
         check_limit("the number of artifacts", "artifacts_max", &count, &max)
             .map_err(|error| JobError::new("limit", error, false))?;
         let job = self.job();
@@ -88,34 +70,11 @@ impl Ctx {
         Ok(ArtifactWriter { ctx: self.clone(), upload, name, content_type, bytes: 0 })
     }
 
-    pub(super) fn encrypted_blobs(&self) -> Result<&Arc<EncryptedBlobs>, JobError> {
-        let encrypted_blobs = self.shared().encrypted_blobs.as_ref();
+    pub(super) fn encrypted_blobs(&self) -> Result<&EncryptedBlobs, JobError> {
+        let encrypted_blobs = self.shared().encrypted_blobs.as_deref();
         encrypted_blobs.ok_or_else(|| {
             JobError::fatal("this replica has no blob store").with_code("blob-store")
         })
-    }
-
-    pub(super) fn artifacts(&self) -> MutexGuard<'_, AttemptOutputs> {
-        self.0.made.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn take_artifacts(&self) -> Vec<NewBlob> {
-        std::mem::take(&mut self.artifacts().blobs)
-    }
-
-    /// Deletes artifacts that no job refers to.
-    pub(crate) async fn delete_artifacts(&self, blobs: Vec<NewBlob>) {
-        if let Ok(encrypted_blobs) = self.encrypted_blobs() {
-            delete_all(encrypted_blobs, blobs).await;
-        }
-    }
-}
-
-async fn delete_all(encrypted_blobs: &EncryptedBlobs, blobs: Vec<NewBlob>) {
-    for blob in blobs {
-        if let Ok(path) = blob.path.parse() {
-            delete_blob(encrypted_blobs, &path).await;
-        }
     }
 }
 

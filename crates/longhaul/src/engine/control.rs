@@ -126,7 +126,7 @@ impl Engine {
         failpoint::reach(Failpoint::Purged).await;
         self.shared.blob_gc_wake.notify_one();
         if !self.tenant.is_outbox()
-            && let Err(error) = self.outbox().purge_deliveries_of(id).await
+            && let Err(error) = self.for_tenant(self.tenant.outbox()).purge_deliveries_of(id).await
         {
             // Remaining deliveries are pruned by their own retention.
             tracing::warn!(%error, job.id = %id, "cannot delete the deliveries of a deleted job");

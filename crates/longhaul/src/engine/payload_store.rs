@@ -1,12 +1,16 @@
 //! Encrypted storage of payloads and artifacts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::EngineBuilder;
 use crate::blob::{BlobError, BlobPath, BlobStream, BlobWriter, Blobs, JobKey, KeyError, Keyring};
 use crate::job::{JobId, TenantId};
+use crate::setters::setters;
 use crate::store::{Blob, NewBlob, WrappedKey};
 
 /// A blob store with the keyring that encrypts the blobs' keys.
+#[derive(Debug)]
 pub(crate) struct EncryptedBlobs {
     pub(crate) blobs: Blobs,
     keyring: Arc<Keyring>,
@@ -27,14 +31,30 @@ pub(crate) enum EncryptedBlobError {
 
 /// A blob that is being uploaded.
 pub(crate) struct BlobUpload {
-    pub(crate) path: BlobPath,
+    path: BlobPath,
     key: WrappedKey,
     writer: BlobWriter,
 }
 
+impl EngineBuilder {
+    setters! {
+        /// Stores payloads and artifacts in `blobs`. Each is encrypted with its own key, which is
+        /// encrypted with the keyring's current key. An in-memory engine has an in-memory blob
+        /// store by default; others have none.
+        blobs(blobs: Blobs, keyring: impl Into<Arc<Keyring>>) {
+            encrypted_blobs = Some(EncryptedBlobs { blobs, keyring: keyring.into() })
+        }
+
+        /// Sets how long a payload waits for its job to be claimed before the job fails. Defaults
+        /// to one hour.
+        payload_retention(kept: Duration) { payload_retention = kept }
+    }
+}
+
 impl EncryptedBlobs {
-    pub(crate) fn new(blobs: Blobs, keyring: Arc<Keyring>) -> Self {
-        Self { blobs, keyring }
+    /// Creates a store in memory, with a random key.
+    pub(crate) fn memory() -> Option<Self> {
+        Some(Self { blobs: Blobs::memory(), keyring: Keyring::generate().into() })
     }
 
     /// Starts an upload for a job, encrypted with a new key.
@@ -58,6 +78,15 @@ impl EncryptedBlobs {
         let key = self.keyring.unwrap(&wrapped.0, &context(tenant, job, &blob.path))?;
         let path: BlobPath = blob.path.parse().map_err(|_| BlobError::Missing)?;
         Ok(self.blobs.read(&path, &key, blob.size, range).await?)
+    }
+
+    /// Deletes unneeded blobs. The blob garbage collector finds those that remain as orphans.
+    pub(crate) async fn delete_all(&self, unneeded: Vec<NewBlob>) {
+        for path in unneeded.iter().filter_map(|blob| blob.path.parse().ok()) {
+            if let Err(error) = self.blobs.delete(&path).await {
+                tracing::warn!(%error, "cannot delete an unneeded blob");
+            }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::blob::{BlobError, BlobPath};
-use crate::ctx::payload::host;
+use crate::ctx::work_dir::host;
 use crate::engine::Shared;
 use crate::engine::payload_store::EncryptedBlobs;
 use crate::failpoint::{self, Failpoint};

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::slots::Slots;
+use crate::ctx::work_dir::host;
 use crate::engine::{BuildError, Shared};
 use crate::store::{Heartbeat, StoreError};
 
@@ -51,7 +52,7 @@ fn beat(shared: &Shared, running: usize, concurrency: usize) -> Heartbeat {
         run: shared.run,
         role: shared.role.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        host: host(),
         pid: std::process::id(),
         kinds,
         running: count(running),
