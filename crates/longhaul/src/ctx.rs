@@ -22,7 +22,7 @@ pub use artifact::ArtifactWriter;
 pub use payload::Payload;
 pub use step::StepCall;
 
-use crate::engine::Shared;
+use crate::engine::EngineState;
 use crate::job::{
     Job, JobError, JobId, Outcome, Progress, Retry, Status, Step, Timestamp, Tokens, check_limit,
 };
@@ -30,8 +30,8 @@ use crate::store::{Lease, LeaseRef, NewBlob, Report, StoreError};
 use crate::worker::ProgressReporter;
 use replay::Replay;
 
-/// Backoff of a handler's writes while the store is not available.
-const STORE_RETRY: Retry =
+/// Backoff of an attempt's writes while the store is not available. Ends with the lease.
+pub(crate) const STORE_RETRY: Retry =
     Retry { max_attempts: u32::MAX, first: Duration::from_millis(50), max: Duration::from_secs(2) };
 /// Maximum length of a progress message; longer ones are truncated.
 const PROGRESS_CHARS_MAX: usize = 1_024;
@@ -42,7 +42,7 @@ const PROGRESS_CHARS_MAX: usize = 1_024;
 pub struct Ctx(Arc<Inner>);
 
 struct Inner {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     reports: Arc<ProgressReporter>,
     lease: LeaseRef,
     job: Job,
@@ -95,7 +95,7 @@ struct State {
 
 impl Ctx {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<EngineState>,
         reports: Arc<ProgressReporter>,
         lease: Lease,
         code_version: Option<&str>,
@@ -130,7 +130,7 @@ impl Ctx {
         &self.0.job
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &EngineState {
         &self.0.shared
     }
 
@@ -179,7 +179,7 @@ impl Ctx {
         let phase = phase.into();
         let chars_max = self.0.shared.limits.phase_chars_max;
         check_limit("a phase in characters", "phase_chars_max", &phase.chars().count(), &chars_max)
-            .map_err(|error| JobError::new("limit", error, false))?;
+            .map_err(JobError::over_limit)?;
         let follows = self.state().follows();
         self.retry_until_lease_lost(|| async {
             let (lease, phases) = (self.0.lease.clone(), vec![phase.clone()]);

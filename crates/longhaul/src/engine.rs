@@ -60,7 +60,7 @@ use crate::worker::Workers;
 /// A running engine, bound to one tenant. Clones are cheap and share all state.
 #[derive(Clone)]
 pub struct Engine {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     workers: Arc<Workers>,
     tenant: TenantId,
     /// Id of the API key that submissions are metered under.
@@ -70,7 +70,7 @@ pub struct Engine {
 }
 
 /// State shared by callers and workers of one process.
-pub(crate) struct Shared {
+pub(crate) struct EngineState {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
     pub(crate) replica: String,
@@ -179,7 +179,7 @@ impl Engine {
     }
 }
 
-impl Shared {
+impl EngineState {
     pub(crate) fn flow(&self) -> Arc<FlowLimits> {
         Arc::clone(&self.flow.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -11,6 +11,7 @@ mod id;
 mod json;
 mod limits;
 mod name;
+mod names;
 mod outcome;
 mod record;
 mod retry;

@@ -8,7 +8,6 @@ pub(crate) mod heartbeat;
 mod lease_renewer;
 mod maintenance;
 mod progress;
-mod prune;
 mod rescue;
 mod slots;
 
@@ -22,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use progress::ProgressReporter;
 
-use crate::engine::{Shared, change_poller};
+use crate::engine::{EngineState, change_poller};
 use crate::job::JobId;
 use attempt::Runner;
 use heartbeat::Heartbeats;
@@ -57,7 +56,7 @@ impl Default for WorkerSettings {
 
 /// The workers of one process.
 pub(crate) struct Workers {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     settings: WorkerSettings,
     slots: Arc<Slots>,
     lease_renewer: Arc<LeaseRenewer>,
@@ -74,7 +73,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    pub(crate) fn start(shared: &Arc<Shared>, settings: WorkerSettings) -> io::Result<Self> {
+    pub(crate) fn start(shared: &Arc<EngineState>, settings: WorkerSettings) -> io::Result<Self> {
         let (ended, attempts) = (CancellationToken::new(), TaskTracker::new());
         let slots = Arc::new(Slots::new(settings.concurrency, shared.kinds.values()));
         let heartbeats = Heartbeats::new(shared, &slots, settings.concurrency);

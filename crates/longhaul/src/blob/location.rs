@@ -59,9 +59,9 @@ impl fmt::Debug for CloudOptions {
     }
 }
 
-/// Division of a blob into parts for its upload. Parts are in memory until they are stored.
+/// Division of a blob into parts for its upload. PartPolicy are in memory until they are stored.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parts {
+pub(super) struct PartPolicy {
     /// Size of each part but the last. A smaller blob is uploaded in one request.
     pub(super) bytes: usize,
     /// Maximum number of parts in flight.
@@ -69,7 +69,7 @@ pub(super) struct Parts {
 }
 
 /// A local disk gains nothing from larger values.
-const LOCAL_PARTS: Parts = Parts { bytes: 1024 * 1024, in_flight_max: 4 };
+const LOCAL_PARTS: PartPolicy = PartPolicy { bytes: 1024 * 1024, in_flight_max: 4 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Backend {
@@ -104,7 +104,7 @@ pub(super) enum VersionInfo {
 pub(super) struct OpenedStore {
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) backend: Backend,
-    pub(super) parts: Parts,
+    pub(super) parts: PartPolicy,
 }
 
 impl OpenedStore {

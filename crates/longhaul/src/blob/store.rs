@@ -17,7 +17,7 @@ use super::local;
 use super::location::{self, Backend, CloudOptions, OpenedStore, VersionInfo};
 use super::path::BlobPath;
 use super::reader::{self, BlobStream};
-use super::upload::Upload;
+use super::upload::ObjectUpload;
 use super::writer::BlobWriter;
 use crate::job::{JobId, TenantId, Timestamp};
 
@@ -74,7 +74,7 @@ impl Blobs {
 
     /// Starts a blob. It is not readable before it is finished.
     pub fn writer(&self, path: &BlobPath, key: &JobKey) -> BlobWriter {
-        let upload = Upload::new(self.store(), object_path(path), self.opened.parts);
+        let upload = ObjectUpload::new(self.store(), object_path(path), self.opened.parts);
         BlobWriter::new(Sealer::new(key, path, random()), upload)
     }
 

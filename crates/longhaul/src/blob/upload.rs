@@ -9,16 +9,16 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload, WriteMultipart};
 
 use super::error::BlobError;
-use super::location::Parts;
+use super::location::PartPolicy;
 
 /// Maximum number of retries of a write whose directory is deleted concurrently.
 const FOLDER_TRIES: usize = 100;
 
 /// An object that is being written. Dropping it leaves nothing readable.
-pub(super) struct Upload {
+pub(super) struct ObjectUpload {
     store: Arc<dyn ObjectStore>,
     path: Path,
-    parts: Parts,
+    parts: PartPolicy,
     stage: Stage,
 }
 
@@ -28,13 +28,13 @@ enum Stage {
         pieces: Vec<Bytes>,
         bytes: usize,
     },
-    /// Parts are being uploaded.
+    /// PartPolicy are being uploaded.
     Sending(WriteMultipart),
     Ended,
 }
 
-impl Upload {
-    pub(super) fn new(store: Arc<dyn ObjectStore>, path: Path, parts: Parts) -> Self {
+impl ObjectUpload {
+    pub(super) fn new(store: Arc<dyn ObjectStore>, path: Path, parts: PartPolicy) -> Self {
         let stage = Stage::Gathering { pieces: Vec::new(), bytes: 0 };
         Self { store, path, parts, stage }
     }
@@ -95,7 +95,7 @@ impl Upload {
     }
 }
 
-impl Drop for Upload {
+impl Drop for ObjectUpload {
     fn drop(&mut self) {
         let Stage::Sending(writing) = std::mem::replace(&mut self.stage, Stage::Ended) else {
             return;

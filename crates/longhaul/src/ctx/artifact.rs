@@ -25,7 +25,7 @@ impl ArtifactWriter {
         self.bytes += bytes.len() as u64;
         let max = self.ctx.shared().limits.payload_bytes_max;
         check_limit("an artifact in bytes", "payload_bytes_max", &self.bytes, &max)
-            .map_err(|error| JobError::new("limit", error, false))?;
+            .map_err(JobError::over_limit)?;
         self.upload.write(bytes).await.map_err(|error| cannot_store(&error))?;
         failpoint::reach(Failpoint::ArtifactStarted).await;
         Ok(())
@@ -64,7 +64,7 @@ impl Ctx {
         let max = self.shared().limits.artifacts_max;
         let count = self.outputs().artifacts.len() + 1;
         check_limit("the number of artifacts", "artifacts_max", &count, &max)
-            .map_err(|error| JobError::new("limit", error, false))?;
+            .map_err(JobError::over_limit)?;
         let job = self.job();
         let upload = self.encrypted_blobs()?.begin(&job.tenant, job.id);
         Ok(ArtifactWriter { ctx: self.clone(), upload, name, content_type, bytes: 0 })

@@ -15,7 +15,7 @@ use super::admission::Admission;
 use super::kind_registry::RemoteKinds;
 use super::retry_after::RetryAfterEstimator;
 use super::watchers::Watchers;
-use super::{DeliveryWorker, EncryptedBlobs, Engine, JobArgs, Kind, Shared};
+use super::{DeliveryWorker, EncryptedBlobs, Engine, EngineState, JobArgs, Kind};
 use crate::clock::Clock;
 use crate::ctx::Ctx;
 use crate::job::{
@@ -324,7 +324,7 @@ impl EngineBuilder {
         {
             return Err(BuildError::DeliveryKind(kind.name().to_owned()));
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(EngineState {
             wake_deliveries: store.outbox_notify(),
             delivery_worker: self.delivery_worker,
             store,

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use super::submit::{missing_result, no_payload};
-use super::{Engine, JobHandle, Shared, StagedPayload};
+use super::{Engine, EngineState, JobHandle, StagedPayload};
 use crate::failpoint::{self, Failpoint};
 use crate::job::{
     IntoName, JobId, Json, JsonError, LimitError, Limits, Name, NameError, Retention, Timestamp,
@@ -240,7 +240,7 @@ impl<T> Submission<T> {
     }
 }
 
-fn check_limits(job: &NewJob, limits: &Limits, shared: &Shared) -> Result<(), SubmitError> {
+fn check_limits(job: &NewJob, limits: &Limits, shared: &EngineState) -> Result<(), SubmitError> {
     let input_bytes = job.input.as_str().len();
     check_limit("the input in bytes", "input_bytes_max", &input_bytes, &limits.input_bytes_max)?;
     let priority = i64::from(job.priority).abs();

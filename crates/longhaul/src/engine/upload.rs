@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::payload_store::{BlobUpload, EncryptedBlobs};
-use super::{Engine, Shared, StagedPayload, Submission};
+use super::{Engine, EngineState, StagedPayload, Submission};
 use crate::blob::BlobError;
 use crate::failpoint::{self, Failpoint};
 use crate::job::{JobId, LimitError, Limits, TenantId, check_limit};
@@ -39,7 +39,7 @@ const BYTES: &str = "application/octet-stream";
 /// ```
 #[must_use = "an upload has no effect until its payload is attached to a submission"]
 pub struct Upload {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     encrypted_blobs: Arc<EncryptedBlobs>,
     tenant: TenantId,
     id: JobId,

@@ -14,7 +14,7 @@ use crate::store::JobVersion;
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
     /// Locked for a map access, never across an await.
-    watched: Arc<Mutex<Watched>>,
+    watched: Arc<Mutex<WatchedJobs>>,
     /// Number of subscriptions, so that changes without watchers need no lock.
     count: Arc<AtomicUsize>,
     /// Wakes the change poller when the first subscription arrives.
@@ -22,7 +22,7 @@ pub(crate) struct Watchers {
 }
 
 /// Keyed by tenant too, so that watching another tenant's id reveals nothing.
-type Watched = HashMap<(TenantId, JobId), WatchedJob>;
+type WatchedJobs = HashMap<(TenantId, JobId), WatchedJob>;
 
 #[derive(Debug, Default)]
 struct WatchedJob {
@@ -55,7 +55,7 @@ pub(crate) struct Subscription {
     /// that it is the last.
     hints: Option<watch::Receiver<HintCounts>>,
     ends_seen: u64,
-    watched: Arc<Mutex<Watched>>,
+    watched: Arc<Mutex<WatchedJobs>>,
     count: Arc<AtomicUsize>,
 }
 
@@ -130,7 +130,7 @@ impl Watchers {
         Subscription { job, hints: Some(hints), ends_seen, watched, count }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Watched> {
+    fn lock(&self) -> MutexGuard<'_, WatchedJobs> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::slots::Slots;
 use crate::ctx::work_dir::host;
-use crate::engine::{BuildError, Shared};
+use crate::engine::{BuildError, EngineState};
 use crate::store::{Heartbeat, StoreError};
 
 /// Interval between heartbeats.
@@ -17,7 +17,7 @@ const SILENT_AFTER: Duration = Duration::from_secs(15);
 /// Sends the heartbeats of one process.
 #[derive(Clone)]
 pub(super) struct Heartbeats {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     slots: Arc<Slots>,
     concurrency: usize,
     /// Whether this process owns the name. False once another process took it while this one was
@@ -27,7 +27,7 @@ pub(super) struct Heartbeats {
 
 /// Sends the first heartbeat, before anything is claimed under a name that another process may
 /// have.
-pub(crate) async fn begin(shared: &Shared, concurrency: usize) -> Result<(), BuildError> {
+pub(crate) async fn begin(shared: &EngineState, concurrency: usize) -> Result<(), BuildError> {
     match shared.store.heartbeat(&beat(shared, 0, concurrency)).await {
         Ok(()) => Ok(()),
         Err(StoreError::NameTaken { replica }) => {
@@ -43,7 +43,7 @@ pub(crate) async fn begin(shared: &Shared, concurrency: usize) -> Result<(), Bui
     }
 }
 
-fn beat(shared: &Shared, running: usize, concurrency: usize) -> Heartbeat {
+fn beat(shared: &EngineState, running: usize, concurrency: usize) -> Heartbeat {
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let mut kinds: Vec<_> = shared.kinds.keys().cloned().collect();
     kinds.sort_unstable();
@@ -62,7 +62,7 @@ fn beat(shared: &Shared, running: usize, concurrency: usize) -> Heartbeat {
 }
 
 impl Heartbeats {
-    pub(super) fn new(shared: &Arc<Shared>, slots: &Arc<Slots>, concurrency: usize) -> Self {
+    pub(super) fn new(shared: &Arc<EngineState>, slots: &Arc<Slots>, concurrency: usize) -> Self {
         let (shared, slots) = (Arc::clone(shared), Arc::clone(slots));
         Self { shared, slots, concurrency, named: Arc::new(AtomicBool::new(true)) }
     }

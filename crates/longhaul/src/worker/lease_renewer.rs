@@ -12,7 +12,7 @@ use super::WorkerSettings;
 use super::heartbeat::Heartbeats;
 use crate::clock::Clock;
 use crate::ctx::Signals;
-use crate::engine::Shared;
+use crate::engine::EngineState;
 use crate::job::{JobId, Timestamp};
 use crate::store::{LeaseRef, Renewal};
 
@@ -51,7 +51,7 @@ pub(super) struct LeaseGuard {
 
 impl LeaseRenewer {
     pub(super) fn start(
-        shared: &Arc<Shared>,
+        shared: &Arc<EngineState>,
         settings: WorkerSettings,
         heartbeats: Heartbeats,
         ended: CancellationToken,
@@ -148,7 +148,7 @@ fn lock(held: &Mutex<Leases>) -> MutexGuard<'_, Leases> {
 
 struct RenewLoop {
     held: Arc<Mutex<Leases>>,
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     clock: Clock,
     lease: Duration,
     renew: Duration,

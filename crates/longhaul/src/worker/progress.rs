@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::engine::Shared;
+use crate::engine::EngineState;
 use crate::job::{JobId, Progress, Status};
 use crate::store::{LeaseRef, Report, StoreError};
 
@@ -41,7 +41,7 @@ enum WriteState {
 
 impl ProgressReporter {
     pub(super) fn start(
-        shared: &Arc<Shared>,
+        shared: &Arc<EngineState>,
         tasks: &TaskTracker,
         ended: CancellationToken,
     ) -> Arc<Self> {
@@ -74,7 +74,7 @@ impl ProgressReporter {
         (last.state != WriteState::Yes).then_some(last.progress)
     }
 
-    async fn write_loop(&self, shared: &Shared) {
+    async fn write_loop(&self, shared: &EngineState) {
         loop {
             self.some.notified().await;
             let reports = self.begin();

@@ -20,8 +20,7 @@ impl Keyring {
 
     /// Computes the digest with the key of this id; `None` if the keyring does not have it.
     pub fn mac_by(&self, id: &str, purpose: &[u8], message: &[u8]) -> Option<[u8; MAC_BYTES]> {
-        let mut keys = std::iter::once(&self.current).chain(&self.former);
-        keys.find(|key| key.id == id).map(|key| digest(key, purpose, message))
+        self.key(id).map(|key| digest(key, purpose, message))
     }
 }
 
