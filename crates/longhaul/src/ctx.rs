@@ -11,7 +11,7 @@ pub(crate) mod work_dir;
 
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -27,6 +27,7 @@ use crate::job::{
     Job, JobError, JobId, Outcome, Progress, Retry, Status, Step, Timestamp, Tokens, check_limit,
 };
 use crate::store::{Lease, LeaseRef, NewBlob, Report, StoreError};
+use crate::sync::Mutex;
 use crate::worker::ProgressReporter;
 use replay::Replay;
 
@@ -38,6 +39,25 @@ const PROGRESS_CHARS_MAX: usize = 1_024;
 
 /// The context of a running job: steps, progress, sleep, cancellation, payload and artifacts.
 /// Clones share all state.
+///
+/// ```
+/// use std::time::Duration;
+/// # use longhaul::Ctx;
+/// # async fn fetch(page: u64) -> std::io::Result<String> { Ok(page.to_string()) }
+///
+/// async fn crawl(ctx: Ctx, pages: u64) -> longhaul::Result<usize> {
+///     let mut bytes = 0;
+///     for page in 0..pages {
+///         bytes += ctx.step(format!("page-{page}"), || fetch(page)).await?.len();
+///         ctx.progress(page + 1, pages);
+///     }
+///     ctx.sleep("cool down", Duration::from_secs(60)).await?;
+///     Ok(bytes)
+/// }
+/// ```
+///
+/// Return the errors of its methods with `?`. Once the attempt's lease is lost, its writes do not
+/// return, and the handler is dropped.
 #[derive(Clone)]
 pub struct Ctx(Arc<Inner>);
 
@@ -48,9 +68,7 @@ struct Inner {
     job: Job,
     stored: Vec<Step>,
     signals: Signals,
-    /// Locked for a few field writes, never across an await.
     state: Mutex<State>,
-    /// Locked for a few field writes, never across an await.
     outputs: Mutex<AttemptOutputs>,
 }
 
@@ -59,14 +77,11 @@ struct Inner {
 struct AttemptOutputs {
     /// Finished artifacts, in order.
     artifacts: Vec<NewBlob>,
-    /// Working directories to delete.
     work_dirs: Vec<PathBuf>,
 }
 
-/// Signals to a running attempt.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Signals {
-    /// Cancellation of the job was requested.
     pub(crate) cancel: CancellationToken,
     /// The lease is lost: further writes of this attempt have no effect.
     pub(crate) lost: CancellationToken,
@@ -282,11 +297,11 @@ impl Ctx {
     }
 
     fn outputs(&self) -> MutexGuard<'_, AttemptOutputs> {
-        self.0.outputs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.outputs.lock()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 }
 

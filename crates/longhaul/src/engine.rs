@@ -14,6 +14,7 @@ mod kind_registry;
 mod no_payload_store;
 #[cfg(feature = "blobs")]
 pub(crate) mod payload_store;
+#[cfg(feature = "blobs")]
 mod receipt;
 mod retry_after;
 #[cfg(feature = "server")]
@@ -40,11 +41,12 @@ pub use artifacts::{ArtifactError, StoredArtifact};
 pub use builder::{BuildError, EngineBuilder};
 pub use control::BulkCommand;
 pub use handle::{JobHandle, ResultError};
-pub use kind::{FingerprintFn, Handler, Kind, KindSettings};
+pub use kind::{FingerprintFn, Kind, KindSettings};
 #[cfg(not(feature = "blobs"))]
 pub(crate) use no_payload_store::NoBlobs as EncryptedBlobs;
 #[cfg(feature = "blobs")]
 pub(crate) use payload_store::EncryptedBlobs;
+#[cfg(feature = "blobs")]
 pub use receipt::Receipt;
 pub use staged_payload::StagedPayload;
 pub use submission::{Submission, SubmitError};
@@ -58,6 +60,37 @@ use crate::store::{FlowLimits, QueueCapacity, Store, StoreError};
 use crate::worker::Workers;
 
 /// A running engine, bound to one tenant. Clones are cheap and share all state.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use futures_util::TryStreamExt as _;
+/// use longhaul::store::Filter;
+/// use longhaul::{Ctx, Engine, Status};
+///
+/// let double = |_ctx: Ctx, number: u32| async move { Ok(number * 2) };
+/// let engine = Engine::builder().kind("double", double).start().await?;
+/// let job = engine.submit_raw("double", &21).key("answer").label("team", "a").await?;
+/// assert_eq!(job.result_as::<u32>().await?, 42);
+///
+/// // The same key returns the same job.
+/// let again = engine.submit_raw("double", &21).key("answer").await?;
+/// assert!(again.id() == job.id() && !again.created());
+///
+/// let completed = Filter { statuses: vec![Status::Completed], ..Filter::default() };
+/// let jobs: Vec<_> = engine.jobs(completed).try_collect().await?;
+/// assert_eq!(jobs.len(), 1);
+/// engine.stop().await;
+/// # Ok(()) }
+/// ```
+///
+/// - **Submit**: [`submit`](Self::submit), [`submit_raw`](Self::submit_raw),
+///   [`submit_all`](Self::submit_all).
+/// - **Read**: [`job`](Self::job), [`job_by_key`](Self::job_by_key), [`jobs`](Self::jobs),
+///   [`input`](Self::input), [`steps`](Self::steps), [`watch`](Self::watch).
+/// - **Control**: [`cancel`](Self::cancel), [`resume`](Self::resume), [`fork`](Self::fork),
+///   [`purge`](Self::purge), [`bulk`](Self::bulk), [`pause_queue`](Self::pause_queue).
+/// - **Process**: [`running`](Self::running), [`store_failed`](Self::store_failed),
+///   [`stop`](Self::stop). Without a stop, dropping the last clone releases running jobs.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<EngineState>,
@@ -87,7 +120,6 @@ pub(crate) struct EngineState {
     pub(crate) encrypted_blobs: Option<Arc<EncryptedBlobs>>,
     /// Parent directory of the attempts' working directories.
     pub(crate) work_root: std::path::PathBuf,
-    /// Wakes the blob garbage collector.
     pub(crate) blob_gc_wake: Notify,
     pub(crate) ids: IdSource,
     /// Wakes the claim loop: a job may be due, or a slot may be free.
@@ -109,7 +141,6 @@ pub(crate) type DeliveryWindows = Arc<dyn Fn(&HashMap<Name, usize>) -> QueueCapa
 /// Runs webhook deliveries, apart from other jobs.
 pub(crate) struct DeliveryWorker {
     pub(crate) kind: Arc<Kind>,
-    /// Maximum of deliveries in flight.
     pub(crate) jobs: usize,
     pub(crate) windows: DeliveryWindows,
 }
@@ -196,7 +227,6 @@ impl EngineState {
         if tenant.is_outbox() { self.wake_deliveries.notify_one() } else { self.wake.notify_one() }
     }
 
-    /// Wakes both claim loops.
     pub(crate) fn wake_all(&self) {
         self.wake.notify_one();
         self.wake_deliveries.notify_one();

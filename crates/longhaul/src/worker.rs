@@ -54,7 +54,6 @@ impl Default for WorkerSettings {
     }
 }
 
-/// The workers of one process.
 pub(crate) struct Workers {
     shared: Arc<EngineState>,
     settings: WorkerSettings,

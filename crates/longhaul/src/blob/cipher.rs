@@ -6,11 +6,8 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 use zeroize::Zeroizing;
 
-/// Size of a key.
 pub(super) const KEY_BYTES: usize = 32;
-/// Size of an authentication tag.
 pub(super) const TAG_BYTES: usize = 16;
-/// Size of a nonce.
 pub(super) const NONCE_BYTES: usize = 12;
 
 /// Key bytes, which are overwritten when dropped.

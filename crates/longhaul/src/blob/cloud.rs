@@ -148,7 +148,6 @@ fn unknown(known: &str) -> BlobError {
 
 /// Reports a setting that the builder misses. The message names environment variables, not their
 /// values.
-#[cfg(any(feature = "azure", feature = "s3"))]
 fn unusable(error: &object_store::Error) -> BlobError {
     BlobError::Refused(with_causes(error))
 }

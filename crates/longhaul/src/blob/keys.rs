@@ -19,15 +19,12 @@ use zeroize::Zeroizing;
 
 use super::cipher::{Cipher, NONCE_BYTES, SecretKey, fill_random, random};
 
-/// Prefix of a key's text.
 const PREFIX: &str = "lhk_";
-/// Maximum length of a key's id.
 const ID_BYTES_MAX: usize = 16;
 /// Maximum number of keys of a server. A key is needed as long as anything is wrapped with it.
 const KEYS_MAX: usize = 64;
 /// Version of the format of wrapped keys and encrypted texts.
 const VERSION: u8 = 1;
-/// Purpose of a derived wrapping key.
 const WRAP_PURPOSE: &[u8] = b"longhaul wrap v1";
 /// Size of the random salt of each encryption. Each salt gives its own key, so that the four billion
 /// jobs after which 12-byte nonces would repeat do not wear out the server's key.
@@ -97,7 +94,6 @@ impl JobKey {
         Self(key)
     }
 
-    /// Derives the key for one salt and purpose.
     pub(super) fn derive(&self, salt: &[u8], purpose: &[&[u8]]) -> Cipher {
         Cipher::derive(&self.0, salt, purpose)
     }
@@ -133,7 +129,6 @@ impl ServerKey {
         Ok(Self { id: id.to_owned(), key: Zeroizing::new(key) })
     }
 
-    /// Derives the key for one salt and purpose.
     fn derive(&self, salt: &[u8], purpose: &[u8]) -> Cipher {
         Cipher::derive(&self.key, salt, &[purpose, self.id.as_bytes()])
     }
@@ -148,7 +143,8 @@ fn is_id(text: &str) -> bool {
     (1..=ID_BYTES_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-/// The server's keys: the current one, and earlier ones, which decrypt what they once wrapped.
+/// The keys that encrypt the keys of jobs: the current one, and earlier ones, which decrypt what they
+/// once encrypted. Store them outside of the database.
 pub struct Keyring {
     current: ServerKey,
     former: Vec<ServerKey>,

@@ -59,12 +59,11 @@ impl fmt::Debug for CloudOptions {
     }
 }
 
-/// Division of a blob into parts for its upload. PartPolicy are in memory until they are stored.
+/// Division of a blob into parts for its upload. Parts are in memory until they are stored.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PartPolicy {
     /// Size of each part but the last. A smaller blob is uploaded in one request.
     pub(super) bytes: usize,
-    /// Maximum number of parts in flight.
     pub(super) in_flight_max: usize,
 }
 
@@ -77,23 +76,15 @@ pub(super) enum Backend {
     Folder(std::path::PathBuf),
     Memory,
     /// A bucket or container.
-    #[cfg_attr(
-        not(any(feature = "azure", feature = "gcs", feature = "s3")),
-        expect(dead_code, reason = "this build knows no cloud")
-    )]
     Cloud(VersionInfo),
 }
 
-/// What the response to a write reveals about versioning.
+/// Knowledge about versioning that the response to a write gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(
-    not(all(feature = "azure", feature = "gcs", feature = "s3")),
-    expect(dead_code, reason = "this build knows only some clouds")
-)]
 pub(super) enum VersionInfo {
     /// Everything: S3 either keeps old versions or does not.
     Everything,
-    /// Whether old versions are kept. Azure may also retain deleted blobs for some days, which
+    /// The retention of old versions. Azure may also retain deleted blobs for some days, which
     /// `object_store` cannot query.
     Versions,
     /// Nothing: Google numbers every object, whether it keeps old versions or not.

@@ -30,7 +30,7 @@ pub struct Blobs {
     opened: Arc<OpenedStore>,
 }
 
-/// What a store retains of deleted blobs.
+/// Remains of deleted blobs in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeletedBlobs {
     /// Nothing.

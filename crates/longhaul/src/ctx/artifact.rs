@@ -14,8 +14,6 @@ const NAME_CHARS_MAX: usize = 255;
 pub struct ArtifactWriter {
     ctx: Ctx,
     upload: BlobUpload,
-    name: String,
-    content_type: String,
     bytes: u64,
 }
 
@@ -26,19 +24,16 @@ impl ArtifactWriter {
         let max = self.ctx.shared().limits.payload_bytes_max;
         check_limit("an artifact in bytes", "payload_bytes_max", &self.bytes, &max)
             .map_err(JobError::over_limit)?;
-        self.upload.write(bytes).await.map_err(|error| cannot_store(&error))?;
+        self.upload.writer.write(bytes).await.map_err(|error| cannot_store(&error))?;
         failpoint::reach(Failpoint::ArtifactStarted).await;
         Ok(())
     }
 
     /// Waits until the artifact is stored. It becomes visible when the job completes.
     pub async fn finish(self) -> Result<(), JobError> {
-        let Self { ctx, upload, name, content_type, .. } = self;
-        let replica = ctx.shared().replica.clone();
-        let blob = upload
-            .finish(name, content_type, replica)
-            .await
-            .map_err(|error| cannot_store(&error))?;
+        let Self { ctx, upload, .. } = self;
+        let finished = upload.finish(ctx.shared().replica.clone()).await;
+        let blob = finished.map_err(|error| cannot_store(&error))?;
         failpoint::reach(Failpoint::ArtifactStored).await;
         let replaced = {
             let artifacts = &mut ctx.outputs().artifacts;
@@ -66,8 +61,8 @@ impl Ctx {
         check_limit("the number of artifacts", "artifacts_max", &count, &max)
             .map_err(JobError::over_limit)?;
         let job = self.job();
-        let upload = self.encrypted_blobs()?.begin(&job.tenant, job.id);
-        Ok(ArtifactWriter { ctx: self.clone(), upload, name, content_type, bytes: 0 })
+        let upload = self.encrypted_blobs()?.begin(&job.tenant, job.id, name, content_type);
+        Ok(ArtifactWriter { ctx: self.clone(), upload, bytes: 0 })
     }
 
     pub(super) fn encrypted_blobs(&self) -> Result<&EncryptedBlobs, JobError> {

@@ -55,7 +55,6 @@ impl Replay {
         self.requested.len()
     }
 
-    /// Looks up the step `name`.
     pub(super) fn lookup(&mut self, name: &str) -> Result<StepLookup, JobError> {
         if !self.requested_names.insert(name.to_owned()) {
             let message = format!(

@@ -10,7 +10,6 @@ use super::step::RunningStep;
 use crate::job::{JobError, Json, Timestamp};
 use crate::store::Checkpoint;
 
-/// Checkpoint of a sleep.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SleepCheckpoint {

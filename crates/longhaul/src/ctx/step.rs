@@ -82,7 +82,6 @@ impl Ctx {
         found
     }
 
-    /// Stores a step's output.
     pub(super) async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), JobError> {
         self.retry_until_lease_lost(|| self.0.shared.store.checkpoint(checkpoint.clone())).await
     }
@@ -116,18 +115,6 @@ impl<F> StepCall<'_, F> {
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
-    }
-
-    async fn run<Fut, T, E>(mut self) -> Result<T, JobError>
-    where
-        F: FnMut() -> Fut,
-        Fut: Future<Output = Result<T, E>>,
-        T: Serialize + DeserializeOwned,
-        E: Into<JobError>,
-    {
-        let result = self.replay_or_run().await;
-        self.ctx.state().record_return();
-        result
     }
 
     async fn replay_or_run<Fut, T, E>(&mut self) -> Result<T, JobError>
@@ -255,7 +242,11 @@ where
     type Output = Result<T, JobError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
+    fn into_future(mut self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let result = self.replay_or_run().await;
+            self.ctx.state().record_return();
+            result
+        })
     }
 }

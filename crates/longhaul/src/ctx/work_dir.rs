@@ -79,7 +79,6 @@ fn on_this_host(path: &Path) -> String {
     format!("{}:{}", host(), path.display())
 }
 
-/// Returns the host's name.
 pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

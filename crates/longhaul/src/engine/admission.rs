@@ -7,12 +7,13 @@
 //! is approximate.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::EngineState;
 use crate::job::{Name, TenantId, Timestamp};
 use crate::store::StoreError;
+use crate::sync::Mutex;
 
 /// Minimum interval between counts of a quota that seems to be used up.
 const COUNT_AT_MOST_EVERY: Duration = Duration::from_secs(1);
@@ -102,13 +103,11 @@ type QuotaKey = (TenantId, Option<Name>);
 pub(crate) struct Admission {
     /// Quotas per tenant for single queues.
     queues: HashMap<Name, u64>,
-    /// Locked for a map access, never across an await.
     quotas: Mutex<HashMap<QuotaKey, Arc<Quota>>>,
 }
 
 #[derive(Debug, Default)]
 struct Quota {
-    /// Locked for a few field writes, never across an await.
     count: Mutex<PendingCount>,
     /// Held by the caller that counts, so that concurrent callers share one count.
     counting: tokio::sync::Mutex<()>,
@@ -117,8 +116,10 @@ struct Quota {
 #[derive(Debug)]
 pub(super) enum QuotaExceeded {
     /// The quota of this queue, or of the tenant, is used up.
-    Full { queue: Option<Name>, max: u64 },
-    /// The count failed.
+    Full {
+        queue: Option<Name>,
+        max: u64,
+    },
     Store(StoreError),
 }
 
@@ -130,7 +131,7 @@ impl Reservation {
     /// Returns the quota, because no job was stored.
     pub(super) fn release(mut self) {
         for quota in std::mem::take(&mut self.0) {
-            quota.count().release();
+            quota.count.lock().release();
         }
     }
 }
@@ -138,18 +139,14 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         for quota in &self.0 {
-            quota.count().accept();
+            quota.count.lock().accept();
         }
     }
 }
 
 impl Quota {
-    fn count(&self) -> MutexGuard<'_, PendingCount> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn decide(&self, max: u64, now: Timestamp) -> QuotaDecision {
-        let mut count = self.count();
+        let mut count = self.count.lock();
         let decision = count.decision(max, now);
         if decision == QuotaDecision::Admit {
             count.admit();
@@ -197,9 +194,12 @@ impl Admission {
             // Another caller may have counted while this one waited for the lock.
             decision = quota.decide(max, shared.clock.now());
             if decision == QuotaDecision::CountFirst {
-                quota.count().begin_count();
+                quota.count.lock().begin_count();
                 let counted = shared.store.count_pending(&id.0, id.1.as_ref(), max).await;
-                quota.count().end_count(counted.map_err(QuotaExceeded::Store)?, shared.clock.now());
+                quota
+                    .count
+                    .lock()
+                    .end_count(counted.map_err(QuotaExceeded::Store)?, shared.clock.now());
                 decision = quota.decide(max, shared.clock.now());
             }
         }
@@ -214,7 +214,7 @@ impl Admission {
     /// Records a job that became pending without a submission: a resumed or forked one.
     pub(super) fn record_pending(&self, tenant: &TenantId, queue: &Name) {
         for (queue, _) in self.quotas_of(queue, 0) {
-            self.quota(&(tenant.clone(), queue)).count().record_pending();
+            self.quota(&(tenant.clone(), queue)).count.lock().record_pending();
         }
     }
 
@@ -225,7 +225,7 @@ impl Admission {
     }
 
     fn quota(&self, id: &QuotaKey) -> Arc<Quota> {
-        let mut quotas = self.quotas.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut quotas = self.quotas.lock();
         if let Some(quota) = quotas.get(id) {
             return Arc::clone(quota);
         }

@@ -201,7 +201,8 @@ impl EngineBuilder {
         /// crashed one left there.
         work_root(path: impl Into<PathBuf>) { work_root = Some(path.into()) }
 
-        /// Sets the limits on submissions and running jobs.
+        /// Sets the limits on submissions and running jobs, for example
+        /// `Limits { steps_max: 100, ..Limits::default() }`.
         limits(limits: Limits) { limits = limits }
 
         /// Limits concurrency and rate of each tenant, over all replicas. Every replica that claims
@@ -254,6 +255,17 @@ impl EngineBuilder {
 
     /// Limits concurrency and rate of a queue, over all tenants and replicas. Every replica that
     /// claims must set it. Jobs over the limit stay pending; other queues are not affected.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use longhaul::Engine;
+    /// use longhaul::job::Rate;
+    /// use longhaul::store::FlowLimit;
+    ///
+    /// let rate = Some(Rate::new(100, Duration::from_mins(1)));
+    /// let limit = FlowLimit { running_max: Some(2), rate };
+    /// let builder = Engine::builder().queue_limit("mail", limit);
+    /// ```
     pub fn queue_limit(mut self, queue: impl IntoName, limit: FlowLimit) -> Self {
         let Some(queue) = self.checked(queue) else { return self };
         self.flow.queues.retain(|(name, _)| *name != queue);

@@ -19,7 +19,7 @@ type HandlerFuture = Pin<Box<dyn Future<Output = Result<Json, JobError>> + Send>
 pub type FingerprintFn = fn(&Json) -> Json;
 
 /// A handler with its types erased.
-pub type Handler = Arc<dyn Fn(Ctx, Json) -> HandlerFuture + Send + Sync>;
+type Handler = Arc<dyn Fn(Ctx, Json) -> HandlerFuture + Send + Sync>;
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
@@ -63,7 +63,7 @@ pub struct KindSettings {
     pub code_version: Option<String>,
     /// Fixed value for [`Engine::retry_after`](crate::Engine::retry_after), instead of an estimate.
     pub retry_after: Option<Duration>,
-    /// Whether jobs may have a payload. Defaults to true.
+    /// True if jobs may have a payload. Defaults to true.
     pub accepts_payload: bool,
     /// One line for people who list the kinds.
     pub description: String,

@@ -9,7 +9,6 @@ use super::{Engine, EngineState, Kind, SubmitError};
 use crate::job::{Name, Timestamp};
 use crate::store::{REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
 
-/// Maximum age of the cached kinds.
 const CACHE_TTL: Duration = Duration::from_secs(5);
 
 /// Cache of the kinds in other replicas' heartbeats.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::EngineBuilder;
-use crate::blob::{BlobError, BlobPath, BlobStream, BlobWriter, Blobs, JobKey, KeyError, Keyring};
+use crate::blob::{
+    BlobError, BlobPath, BlobStream, BlobWriter, Blobs, JobKey, KeyError, Keyring, WrittenBlob,
+};
 use crate::job::{JobId, TenantId};
 use crate::setters::setters;
 use crate::store::{Blob, NewBlob, WrappedKey};
@@ -21,19 +23,19 @@ pub(crate) enum EncryptedBlobError {
     /// The key was destroyed, or the blob deleted.
     #[error("the blob was deleted")]
     Destroyed,
-    /// The key cannot be decrypted.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The blob cannot be read.
     #[error(transparent)]
     Blob(#[from] BlobError),
 }
 
-/// A blob that is being uploaded.
+/// A blob that is being uploaded, with its record for the store.
 pub(crate) struct BlobUpload {
     path: BlobPath,
     key: WrappedKey,
-    writer: BlobWriter,
+    pub(crate) writer: BlobWriter,
+    pub(crate) name: String,
+    pub(crate) content_type: String,
 }
 
 impl EngineBuilder {
@@ -41,6 +43,17 @@ impl EngineBuilder {
         /// Stores payloads and artifacts in `blobs`. Each is encrypted with its own key, which is
         /// encrypted with the keyring's current key. An in-memory engine has an in-memory blob
         /// store by default; others have none.
+        ///
+        /// ```no_run
+        /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+        /// use longhaul::Engine;
+        /// use longhaul::blob::{Blobs, Keyring};
+        ///
+        /// // Created if it does not exist. Keep a copy: without it no blob can be read.
+        /// let keyring = Keyring::open("keys".as_ref())?;
+        /// let builder = Engine::builder().sqlite("jobs.db").blobs(Blobs::open("file:blobs")?, keyring);
+        /// # Ok(()) }
+        /// ```
         blobs(blobs: Blobs, keyring: impl Into<Arc<Keyring>>) {
             encrypted_blobs = Some(EncryptedBlobs { blobs, keyring: keyring.into() })
         }
@@ -58,15 +71,20 @@ impl EncryptedBlobs {
     }
 
     /// Starts an upload for a job, encrypted with a new key.
-    pub(crate) fn begin(&self, tenant: &TenantId, job: JobId) -> BlobUpload {
+    pub(crate) fn begin(
+        &self,
+        tenant: &TenantId,
+        job: JobId,
+        name: String,
+        content_type: String,
+    ) -> BlobUpload {
         let path = BlobPath::new(tenant, job);
         let key = JobKey::generate();
         let wrapped = WrappedKey(self.keyring.wrap(&key, &context(tenant, job, &path.to_string())));
         let writer = self.blobs.writer(&path, &key);
-        BlobUpload { path, key: wrapped, writer }
+        BlobUpload { path, key: wrapped, writer, name, content_type }
     }
 
-    /// Streams a blob, or a range of it.
     pub(crate) async fn read(
         &self,
         tenant: &TenantId,
@@ -96,32 +114,10 @@ fn context(tenant: &TenantId, job: JobId, path: &str) -> Vec<u8> {
 }
 
 impl BlobUpload {
-    pub(crate) async fn write(&mut self, bytes: bytes::Bytes) -> Result<(), BlobError> {
-        self.writer.write(bytes).await
-    }
-
     /// Completes the upload and returns the blob's record for the store.
-    pub(crate) async fn finish(
-        self,
-        name: String,
-        content_type: String,
-        replica: String,
-    ) -> Result<NewBlob, BlobError> {
-        let written = self.writer.finish().await?;
-        Ok(NewBlob {
-            path: self.path.to_string(),
-            name,
-            content_type,
-            size: written.size,
-            digest: written.digest,
-            key: self.key,
-            replica,
-        })
-    }
-
-    pub(crate) async fn abort(self) {
-        if let Err(error) = self.writer.abort().await {
-            tracing::warn!(%error, "cannot abort an upload");
-        }
+    pub(crate) async fn finish(self, replica: String) -> Result<NewBlob, BlobError> {
+        let Self { path, key, writer, name, content_type } = self;
+        let WrittenBlob { size, digest } = writer.finish().await?;
+        Ok(NewBlob { path: path.to_string(), name, content_type, size, digest, key, replica })
     }
 }

@@ -12,9 +12,7 @@ use crate::job::{JobId, LimitError, Limits, TenantId, check_limit};
 use crate::setters::setters;
 use crate::store::StoreError;
 
-/// Default name of a payload.
 const PAYLOAD: &str = "payload";
-/// Default media type.
 const BYTES: &str = "application/octet-stream";
 
 /// A payload on its way. Dropped before it is finished, it leaves nothing behind.
@@ -44,8 +42,6 @@ pub struct Upload {
     tenant: TenantId,
     id: JobId,
     blob: BlobUpload,
-    name: String,
-    content_type: String,
     bytes: u64,
     limits: Limits,
     /// Bytes that the tenant may still store.
@@ -87,13 +83,11 @@ impl Engine {
         }
         let id = shared.new_id();
         Ok(Upload {
-            blob: encrypted_blobs.begin(&self.tenant, id),
+            blob: encrypted_blobs.begin(&self.tenant, id, PAYLOAD.to_owned(), BYTES.to_owned()),
             shared,
             encrypted_blobs,
             tenant: self.tenant.clone(),
             id,
-            name: PAYLOAD.to_owned(),
-            content_type: BYTES.to_owned(),
             bytes: 0,
             limits: *self.limits(),
             room,
@@ -111,10 +105,10 @@ impl<T> Submission<T> {
 impl Upload {
     setters! {
         /// Sets the name that the job's receipt shows. Defaults to `payload`.
-        name(name: impl Into<String>) { name = name.into() }
+        name(name: impl Into<String>) { blob.name = name.into() }
 
         /// Sets the media type. Defaults to `application/octet-stream`.
-        content_type(content_type: impl Into<String>) { content_type = content_type.into() }
+        content_type(content_type: impl Into<String>) { blob.content_type = content_type.into() }
     }
 
     /// Checks a size before its bytes are sent, for callers that know it in advance.
@@ -132,23 +126,24 @@ impl Upload {
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), UploadError> {
         self.bytes += bytes.len() as u64;
         self.check(self.bytes)?;
-        self.blob.write(bytes).await?;
+        self.blob.writer.write(bytes).await?;
         failpoint::reach(Failpoint::UploadStarted).await;
         Ok(())
     }
 
     /// Waits until the whole payload is stored.
     pub async fn finish(self) -> Result<StagedPayload, UploadError> {
-        let Self { shared, encrypted_blobs, tenant, id, blob: upload, name, content_type, .. } =
-            self;
+        let Self { shared, encrypted_blobs, tenant, id, blob: upload, .. } = self;
         failpoint::reach(Failpoint::UploadSent).await;
-        let blob = upload.finish(name, content_type, shared.replica.clone()).await?;
+        let blob = upload.finish(shared.replica.clone()).await?;
         failpoint::reach(Failpoint::UploadStored).await;
         Ok(StagedPayload { id, tenant, blob, delete_from: Some(encrypted_blobs) })
     }
 
     /// Cancels the upload and deletes what was sent.
     pub async fn abort(self) {
-        self.blob.abort().await;
+        if let Err(error) = self.blob.writer.abort().await {
+            tracing::warn!(%error, "cannot abort an upload");
+        }
     }
 }

@@ -54,10 +54,6 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// Event types that result from a job's transitions.
-    pub const OF_JOBS: [Self; 6] =
-        [Self::Pending, Self::Running, Self::Phase, Self::Completed, Self::Failed, Self::Cancelled];
-
     /// Returns the event type of a transition, if it has one.
     pub fn of(event: &Event) -> Option<Self> {
         match event.status {
@@ -307,7 +303,7 @@ mod tests {
     #[test]
     fn no_event_named_is_every_event() {
         let all = EventFilter::default();
-        assert!(EventType::OF_JOBS.into_iter().all(|event| all.includes(event)));
+        assert!(EventType::ALL.into_iter().all(|event| all.includes(event)));
         let some = EventFilter::new(["job.failed", "job.completed", "job.failed"]).unwrap();
         assert_eq!(some.events(), [EventType::Completed, EventType::Failed]);
         assert!(!some.includes(EventType::Pending));

@@ -24,7 +24,7 @@ use crate::store::{Lease, NewBlob, SettleResult, Settlement, StoreError};
 /// Grace period after the timeout during which the lease is still renewed.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
-/// EngineState context of all attempts of a replica.
+/// Shared context of all attempts of a replica.
 pub(super) struct Runner {
     pub(super) shared: Arc<EngineState>,
     pub(super) settings: WorkerSettings,

@@ -22,7 +22,6 @@ use crate::store::{BlobRef, Deletion, StoreError};
 
 /// Blobs handled per pass. A full batch is followed by another pass without waiting.
 const BATCH: usize = 100;
-/// Concurrent deletions.
 const CONCURRENT_DELETIONS: usize = 8;
 /// Interval between passes without a wake-up.
 const DELETE_INTERVAL: Duration = Duration::from_secs(2);

@@ -29,7 +29,7 @@ const BACKOFF: Retry =
 #[derive(Default)]
 struct LoopState {
     failures: u32,
-    /// Whether the last claim was full, so that more jobs may be due.
+    /// True if the last claim was full, so that more jobs may be due.
     more: bool,
     next_due_at: Option<Timestamp>,
 }
@@ -98,9 +98,9 @@ async fn claim(runner: Arc<Runner>, reserved: SlotReservation) -> ClaimReply {
     let queue_capacity = runner.slots.queue_capacity();
     let want = Claim {
         replica: shared.replica.clone(),
-        limit: reserved.limit(),
+        limit: reserved.limit,
         lease: runner.settings.lease,
-        kinds: reserved.kinds().to_vec(),
+        kinds: reserved.kinds.clone(),
         // Deliveries are limited by their windows only.
         limits: if queue_capacity.is_some() { Arc::default() } else { shared.flow() },
         queue_capacity,
@@ -127,7 +127,7 @@ impl LoopState {
                 reserved,
             }) => {
                 self.failures = 0;
-                self.more = leases.len() == reserved.limit();
+                self.more = leases.len() == reserved.limit;
                 self.next_due_at = next_due_at;
                 for lease in leases {
                     let slot = runner.slots.take(&lease.job.kind, &lease.job.queue);
@@ -141,7 +141,7 @@ impl LoopState {
             }
             Err(error) => {
                 self.failures += 1;
-                tracing::error!(%error, "a claim ended without an reply");
+                tracing::error!(%error, "a claim ended without a reply");
             }
         }
         runner.lease_renewer.handed_out();

@@ -9,18 +9,16 @@ use crate::ctx::work_dir::host;
 use crate::engine::{BuildError, EngineState};
 use crate::store::{Heartbeat, StoreError};
 
-/// Interval between heartbeats.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 /// Time without a heartbeat after which a replica counts as dead: two heartbeats may get lost.
 const SILENT_AFTER: Duration = Duration::from_secs(15);
 
-/// Sends the heartbeats of one process.
 #[derive(Clone)]
 pub(super) struct Heartbeats {
     shared: Arc<EngineState>,
     slots: Arc<Slots>,
     concurrency: usize,
-    /// Whether this process owns the name. False once another process took it while this one was
+    /// True if this process owns the name. False once another process took it while this one was
     /// silent.
     named: Arc<AtomicBool>,
 }
@@ -67,7 +65,6 @@ impl Heartbeats {
         Self { shared, slots, concurrency, named: Arc::new(AtomicBool::new(true)) }
     }
 
-    /// Sends further heartbeats.
     pub(super) async fn run(&self) {
         let shared = &*self.shared;
         loop {
@@ -90,7 +87,6 @@ impl Heartbeats {
         }
     }
 
-    /// Deregisters the replica.
     pub(super) async fn deregister(&self) {
         if !self.named.load(Ordering::Relaxed) {
             return;

@@ -18,7 +18,6 @@ use crate::store::StoreError;
 
 /// Jobs handled per pass. A full batch is followed by another pass without waiting.
 pub(super) const BATCH_SIZE: usize = 500;
-/// Interval between prune passes.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval between roll-ups of usage. Not urgent, because queries also read the deltas.
 const ROLL_UP_INTERVAL: Duration = Duration::from_secs(10);

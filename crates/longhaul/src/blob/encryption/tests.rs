@@ -211,7 +211,7 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(digit).collect()
 }
 
-/// WrittenBlob by version 0.1.0 and never to be changed: stored blobs look like this.
+/// Written by version 0.1.0 and never to be changed: stored blobs look like this.
 const WRAPPED: &str = "01016b66a4e823a51aad8ba6d34fff54c44d6f2d4f4a3a5288787022ed118c21b44e2e574142\
     8d6e069040628ee9beb64ae05d2831337932c3818c542f3eb20ae74fdf69d20e78adaf1661";
 const SEALED: &str =

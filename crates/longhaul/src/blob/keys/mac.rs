@@ -6,10 +6,7 @@ use ring::hmac::{self, HMAC_SHA256};
 
 use super::{Keyring, ServerKey};
 
-/// Purpose of a derived MAC key.
 const MAC_PURPOSE: &[u8] = b"longhaul mac v1";
-
-/// Size of a digest.
 const MAC_BYTES: usize = 32;
 
 impl Keyring {

@@ -6,7 +6,6 @@ use zeroize::Zeroizing;
 
 use super::{KeyError, Keyring};
 
-/// Purpose of a derived key.
 const PURPOSE: &[u8] = b"longhaul text v1";
 
 impl Keyring {
