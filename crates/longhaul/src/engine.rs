@@ -40,6 +40,8 @@ pub use args::JobArgs;
 pub use artifacts::{ArtifactError, StoredArtifact};
 pub use builder::{BuildError, EngineBuilder};
 pub use control::BulkCommand;
+#[cfg(feature = "sqlite")]
+pub(crate) use handle::result_of;
 pub use handle::{JobHandle, ResultError};
 pub use kind::{FingerprintFn, Kind, KindSettings};
 #[cfg(not(feature = "blobs"))]

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use futures_util::{Stream, TryStreamExt as _};
 use object_store::path::Path;
@@ -113,9 +112,8 @@ impl Blobs {
     /// their number. Only a directory has such files; in the cloud use a lifecycle rule.
     pub async fn sweep_unfinished(&self, before: Timestamp) -> Result<u64, BlobError> {
         let Backend::Folder(folder) = self.opened.backend.clone() else { return Ok(0) };
-        let millis = u64::try_from(before.as_millis()).unwrap_or(0);
-        let before = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
-        let swept = tokio::task::spawn_blocking(move || local::sweep_unfinished(&folder, before));
+        let sweep = move || local::sweep_unfinished(&folder, before.into());
+        let swept = tokio::task::spawn_blocking(sweep);
         swept.await.map_err(|_| BlobError::Unavailable("the process is stopping".to_owned()))?
     }
 

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use tokio::io::AsyncWriteExt;
+use futures_util::StreamExt as _;
+use tokio::io::AsyncWriteExt as _;
 
 use super::Ctx;
 use crate::blob::{BlobError, BlobStream, KeyError};
@@ -75,7 +76,7 @@ impl Payload {
         #[cfg(unix)]
         options.mode(0o600);
         let mut file = options.open(&path).await.map_err(|error| cannot_write(&error))?;
-        while let Some(piece) = next(&mut bytes).await {
+        while let Some(piece) = bytes.next().await {
             let piece = piece.map_err(|error| unreadable(&error.into()))?;
             file.write_all(&piece).await.map_err(|error| cannot_write(&error))?;
             failpoint::reach(Failpoint::PayloadPartlyDecrypted).await;
@@ -84,10 +85,6 @@ impl Payload {
         failpoint::reach(Failpoint::PayloadDecrypted).await;
         Ok(path)
     }
-}
-
-async fn next(bytes: &mut BlobStream) -> Option<Result<bytes::Bytes, BlobError>> {
-    futures_util::StreamExt::next(bytes).await
 }
 
 fn cannot_write(error: &std::io::Error) -> JobError {

@@ -18,8 +18,8 @@ use crate::store::ChangeNotifications;
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Minimum interval between polls, regardless of the number of notifications.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Backoff while the store fails.
-const BACKOFF: Retry =
+/// Backoff of loops that poll the store, while it fails.
+pub(crate) const BACKOFF: Retry =
     Retry { max_attempts: u32::MAX, first: Duration::from_secs(1), max: Duration::from_secs(30) };
 
 /// Starts polling, if other processes can share the store.

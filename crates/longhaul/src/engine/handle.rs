@@ -112,13 +112,18 @@ impl<T> JobHandle<T> {
 
     /// Waits for the job and deserializes its result as `R`.
     pub async fn result_as<R: DeserializeOwned>(&self) -> Result<R, ResultError> {
-        let Record { job, result, .. } = self.wait().await?;
-        match (job.status, result, job.error) {
-            (Status::Completed, Some(result), _) => Ok(result.to()?),
-            (Status::Cancelled, ..) => Err(ResultError::Cancelled),
-            (_, _, Some(error)) => Err(ResultError::Failed(error)),
-            (_, _, None) => Err(ResultError::Failed(JobError::fatal("no reason was recorded"))),
-        }
+        result_of(self.wait().await?)
+    }
+}
+
+/// Returns the result of a finished job.
+pub(crate) fn result_of<R: DeserializeOwned>(record: Record) -> Result<R, ResultError> {
+    let Record { job, result, .. } = record;
+    match (job.status, result, job.error) {
+        (Status::Completed, Some(result), _) => Ok(result.to()?),
+        (Status::Cancelled, ..) => Err(ResultError::Cancelled),
+        (_, _, Some(error)) => Err(ResultError::Failed(error)),
+        (_, _, None) => Err(ResultError::Failed(JobError::fatal("no reason was recorded"))),
     }
 }
 

@@ -66,6 +66,7 @@ impl EngineBuilder {
 
 impl EncryptedBlobs {
     /// Creates a store in memory, with a random key.
+    #[expect(clippy::unnecessary_wraps, reason = "builds without blobs have none")]
     pub(crate) fn memory() -> Option<Self> {
         Some(Self { blobs: Blobs::memory(), keyring: Keyring::generate().into() })
     }

@@ -8,7 +8,8 @@ use tokio_util::task::TaskTracker;
 
 use super::attempt::Runner;
 use super::slots::SlotReservation;
-use crate::job::{Retry, Timestamp};
+use crate::engine::change_poller::BACKOFF;
+use crate::job::Timestamp;
 use crate::store::{Claim, ClaimResult, StoreError};
 
 /// Maximum of jobs per claim: large enough to fill a replica in a few calls, small enough to leave
@@ -22,9 +23,6 @@ const CLAIMS_MAX: usize = 2;
 const SECOND_CLAIM_MIN: usize = 64;
 /// Interval between claims without a wake-up.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Backoff while the store fails.
-const BACKOFF: Retry =
-    Retry { max_attempts: u32::MAX, first: POLL_INTERVAL, max: Duration::from_secs(30) };
 
 #[derive(Default)]
 struct LoopState {

@@ -171,7 +171,11 @@ impl RenewLoop {
 
     /// Waits until the first valid lease expires.
     async fn next_expiry(&self) {
-        let expires_at = self.held.lock().by_job.values().filter_map(HeldLease::expires_at).min();
+        let expires_at = {
+            let leases = self.held.lock();
+            let valid = leases.by_job.values().filter(|held| !held.signals.lost.is_cancelled());
+            valid.map(|held| held.valid_until).min()
+        };
         match expires_at {
             Some(at) => self.shared.clock.sleep_until(at).await,
             None => std::future::pending().await,
@@ -226,11 +230,6 @@ impl RenewLoop {
 }
 
 impl HeldLease {
-    /// Returns when the attempt must stop; `None` if it has been signalled.
-    fn expires_at(&self) -> Option<Timestamp> {
-        (!self.signals.lost.is_cancelled()).then_some(self.valid_until)
-    }
-
     fn renewed(&mut self, renewal: Renewal, valid_until: Timestamp) {
         match renewal {
             Renewal::Kept { cancel_requested } => {
