@@ -12,11 +12,13 @@
 //! follows an outcome and [`crate::job::UsageMeter::meter`] what a finished job used, inside the store's
 //! transaction.
 
+#[cfg(feature = "server")]
 pub mod accounts;
 mod blobs;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod delegate;
+#[cfg(feature = "server")]
 pub mod endpoints;
 mod error;
 mod fairness;

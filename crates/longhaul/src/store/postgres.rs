@@ -17,6 +17,7 @@ macro_rules! retrying {
     }};
 }
 
+#[cfg(feature = "server")]
 mod accounts;
 mod batch;
 mod caller_transaction;
@@ -41,6 +42,7 @@ mod sql_submissions;
 mod submit;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "sqlite")]
 mod transfer;
 
 use std::collections::HashSet;
@@ -61,6 +63,7 @@ pub use schema::{DatabaseInfo, OpenError, inspect, migrate};
 /// The Postgres client crate, in the version that
 /// [`Submission::in_transaction`](crate::Submission::in_transaction) accepts.
 pub use tokio_postgres;
+#[cfg(feature = "sqlite")]
 pub(crate) use transfer::fit_for_postgres;
 
 use self::claim::lane_cursors::LaneCursors;
