@@ -16,7 +16,7 @@ NEXTEST_PROFILE := $(if $(CI),ci,default)
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	echo
 	echo "  ARGS adds arguments, for example make run ARGS='--listen 127.0.0.1:9000'"
 
@@ -50,6 +50,17 @@ check: setup-test ## Check format, project rules, spelling, licences and lints
 	cargo deny --locked --log-level error --all-features check bans licenses sources
 	echo "== clippy"
 	cargo clippy $(EVERYTHING) --all-targets --quiet -- -D warnings
+	$(MAKE) --no-print-directory check-features
+
+# Sets of features of the engine that embedders use. Clippy checks all of them together.
+FEATURE_SETS := none sqlite postgres sqlite,blobs postgres,blobs sqlite,server
+.PHONY: check-features
+check-features: ## Check that the engine compiles without warnings for other sets of features
+	@echo "== features"
+	for features in $(FEATURE_SETS); do
+		cargo rustc -p longhaul --lib --profile check --locked --quiet \
+			--no-default-features --features "$${features/#none/}" -- -D warnings
+	done
 
 .PHONY: test-doc
 test-doc: setup-test ## Run the examples in the documentation

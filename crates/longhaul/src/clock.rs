@@ -1,7 +1,7 @@
 //! The only module that reads the time, so that tests can control it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -22,7 +22,7 @@ enum Inner {
         /// Milliseconds by which the store's time is ahead. Shared by all clones.
         ahead: Arc<AtomicI64>,
     },
-    Manual(Arc<Mutex<watch::Sender<Timestamp>>>),
+    Manual(Arc<watch::Sender<Timestamp>>),
 }
 
 impl Clock {
@@ -38,7 +38,7 @@ impl Clock {
 
     /// Creates a clock that starts at `start` and only moves with [`Clock::advance`].
     pub fn manual(start: Timestamp) -> Self {
-        Self(Inner::Manual(Arc::new(Mutex::new(watch::Sender::new(start)))))
+        Self(Inner::Manual(Arc::new(watch::Sender::new(start))))
     }
 
     /// Returns the current time.
@@ -49,9 +49,7 @@ impl Clock {
                 let ahead = ahead.load(Ordering::Relaxed);
                 Timestamp::from_millis(here.as_millis().saturating_add(ahead))
             }
-            Inner::Manual(sender) => {
-                *sender.lock().unwrap_or_else(PoisonError::into_inner).borrow()
-            }
+            Inner::Manual(sender) => *sender.borrow(),
         }
     }
 
@@ -70,12 +68,8 @@ impl Clock {
     /// Moves a manual clock forward and wakes sleepers whose time has come. No effect on a system
     /// clock.
     pub fn advance(&self, by: Duration) {
-        match &self.0 {
-            Inner::System { .. } => {}
-            Inner::Manual(sender) => {
-                let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
-                sender.send_modify(|now| *now = now.after(by));
-            }
+        if let Inner::Manual(sender) = &self.0 {
+            sender.send_modify(|now| *now = now.after(by));
         }
     }
 
@@ -84,8 +78,7 @@ impl Clock {
         match &self.0 {
             Inner::System { .. } => tokio::time::sleep(at.since(self.now())).await,
             Inner::Manual(sender) => {
-                let mut receiver =
-                    sender.lock().unwrap_or_else(PoisonError::into_inner).subscribe();
+                let mut receiver = sender.subscribe();
                 // An error means that the clock was dropped, with all its users.
                 if receiver.wait_for(|now| *now >= at).await.is_err() {
                     std::future::pending::<()>().await;

@@ -1,59 +1,89 @@
 //! The context that a handler gets.
 
+#[cfg(feature = "blobs")]
 mod artifact;
+#[cfg(feature = "blobs")]
 pub(crate) mod payload;
+#[cfg(feature = "server")]
 mod related_jobs;
 mod replay;
 mod sleep;
 mod step;
+pub(crate) mod work_dir;
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "blobs")]
 pub use artifact::ArtifactWriter;
-use artifact::AttemptOutputs;
+#[cfg(feature = "blobs")]
 pub use payload::Payload;
 pub use step::StepCall;
 
-use crate::engine::Shared;
+use crate::engine::EngineState;
 use crate::job::{
     Job, JobError, JobId, Outcome, Progress, Retry, Status, Step, Timestamp, Tokens, check_limit,
 };
-use crate::store::{Lease, LeaseRef, Report, StoreError};
+use crate::store::{Lease, LeaseRef, NewBlob, Report, StoreError};
+use crate::sync::Mutex;
 use crate::worker::ProgressReporter;
 use replay::Replay;
 
-/// Backoff of a handler's writes while the store is not available.
-const STORE_RETRY: Retry =
+/// Backoff of an attempt's writes while the store is not available. Ends with the lease.
+pub(crate) const STORE_RETRY: Retry =
     Retry { max_attempts: u32::MAX, first: Duration::from_millis(50), max: Duration::from_secs(2) };
 /// Maximum length of a progress message; longer ones are truncated.
 const PROGRESS_CHARS_MAX: usize = 1_024;
 
 /// The context of a running job: steps, progress, sleep, cancellation, payload and artifacts.
 /// Clones share all state.
+///
+/// ```
+/// use std::time::Duration;
+/// # use longhaul::Ctx;
+/// # async fn fetch(page: u64) -> std::io::Result<String> { Ok(page.to_string()) }
+///
+/// async fn crawl(ctx: Ctx, pages: u64) -> longhaul::Result<usize> {
+///     let mut bytes = 0;
+///     for page in 0..pages {
+///         bytes += ctx.step(format!("page-{page}"), || fetch(page)).await?.len();
+///         ctx.progress(page + 1, pages);
+///     }
+///     ctx.sleep("cool down", Duration::from_secs(60)).await?;
+///     Ok(bytes)
+/// }
+/// ```
+///
+/// Return the errors of its methods with `?`. Once the attempt's lease is lost, its writes do not
+/// return, and the handler is dropped.
 #[derive(Clone)]
 pub struct Ctx(Arc<Inner>);
 
 struct Inner {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     reports: Arc<ProgressReporter>,
     lease: LeaseRef,
     job: Job,
     stored: Vec<Step>,
     signals: Signals,
-    /// Locked for a few field writes, never across an await.
     state: Mutex<State>,
-    /// Locked for a few field writes, never across an await.
-    made: Mutex<AttemptOutputs>,
+    outputs: Mutex<AttemptOutputs>,
 }
 
-/// Signals to a running attempt.
+/// Blobs and directories that an attempt has created.
+#[derive(Default)]
+struct AttemptOutputs {
+    /// Finished artifacts, in order.
+    artifacts: Vec<NewBlob>,
+    work_dirs: Vec<PathBuf>,
+}
+
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Signals {
-    /// Cancellation of the job was requested.
     pub(crate) cancel: CancellationToken,
     /// The lease is lost: further writes of this attempt have no effect.
     pub(crate) lost: CancellationToken,
@@ -82,7 +112,7 @@ struct State {
 
 impl Ctx {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<EngineState>,
         reports: Arc<ProgressReporter>,
         lease: Lease,
         code_version: Option<&str>,
@@ -108,7 +138,7 @@ impl Ctx {
             stored: lease.steps,
             signals,
             state: Mutex::new(state),
-            made: Mutex::default(),
+            outputs: Mutex::default(),
         }))
     }
 
@@ -117,12 +147,8 @@ impl Ctx {
         &self.0.job
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &EngineState {
         &self.0.shared
-    }
-
-    fn lease(&self) -> &LeaseRef {
-        &self.0.lease
     }
 
     /// Returns the job's id.
@@ -170,7 +196,7 @@ impl Ctx {
         let phase = phase.into();
         let chars_max = self.0.shared.limits.phase_chars_max;
         check_limit("a phase in characters", "phase_chars_max", &phase.chars().count(), &chars_max)
-            .map_err(|error| JobError::new("limit", error, false))?;
+            .map_err(JobError::over_limit)?;
         let follows = self.state().follows();
         self.retry_until_lease_lost(|| async {
             let (lease, phases) = (self.0.lease.clone(), vec![phase.clone()]);
@@ -230,6 +256,17 @@ impl Ctx {
         self.0.signals.cancel.clone().cancelled_owned()
     }
 
+    pub(crate) fn take_artifacts(&self) -> Vec<NewBlob> {
+        std::mem::take(&mut self.outputs().artifacts)
+    }
+
+    /// Deletes artifacts that no job refers to.
+    pub(crate) async fn delete_artifacts(&self, artifacts: Vec<NewBlob>) {
+        if let Some(encrypted_blobs) = &self.shared().encrypted_blobs {
+            encrypted_blobs.delete_all(artifacts).await;
+        }
+    }
+
     /// Records that the handler is about to be polled.
     pub(crate) fn polled(&self) {
         self.state().polls += 1;
@@ -261,8 +298,12 @@ impl Ctx {
         std::future::pending().await
     }
 
+    fn outputs(&self) -> MutexGuard<'_, AttemptOutputs> {
+        self.0.outputs.lock()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 }
 

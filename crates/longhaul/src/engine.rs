@@ -2,21 +2,29 @@
 
 mod admission;
 mod args;
+#[cfg(feature = "blobs")]
 mod artifacts;
 mod builder;
 pub(crate) mod change_poller;
 mod control;
 mod handle;
-mod idempotency;
 mod kind;
 mod kind_registry;
+#[cfg(not(feature = "blobs"))]
+mod no_payload_store;
+#[cfg(feature = "blobs")]
 pub(crate) mod payload_store;
+#[cfg(feature = "blobs")]
 mod receipt;
 mod retry_after;
+#[cfg(feature = "server")]
+mod server_support;
+mod staged_payload;
 mod submission;
 mod submit;
 #[cfg(feature = "postgres")]
 mod transactional;
+#[cfg(feature = "blobs")]
 mod upload;
 mod watcher;
 mod watchers;
@@ -28,27 +36,66 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 pub use args::JobArgs;
+#[cfg(feature = "blobs")]
 pub use artifacts::{ArtifactError, StoredArtifact};
 pub use builder::{BuildError, EngineBuilder};
 pub use control::BulkCommand;
+#[cfg(feature = "sqlite")]
+pub(crate) use handle::result_of;
 pub use handle::{JobHandle, ResultError};
-pub use kind::{FingerprintFn, Handler, Kind, KindSettings};
+pub use kind::{FingerprintFn, Kind, KindSettings};
+#[cfg(not(feature = "blobs"))]
+pub(crate) use no_payload_store::NoBlobs as EncryptedBlobs;
+#[cfg(feature = "blobs")]
+pub(crate) use payload_store::EncryptedBlobs;
+#[cfg(feature = "blobs")]
 pub use receipt::Receipt;
+pub use staged_payload::StagedPayload;
 pub use submission::{Submission, SubmitError};
-pub(crate) use upload::delete as delete_blob;
-pub use upload::{StagedPayload, Upload, UploadError};
+#[cfg(feature = "blobs")]
+pub use upload::{Upload, UploadError};
 pub use watcher::Watcher;
 
 use crate::clock::Clock;
-use crate::job::{Delivery, IdSource, JobId, Limits, Name, Retention, TenantId, Timestamp};
-use crate::store::outbox::new_delivery;
-use crate::store::{FlowLimit, FlowLimits, QueueCapacity, Store, StoreError};
+use crate::job::{IdSource, JobId, Limits, Name, Retention, TenantId, Timestamp};
+use crate::store::{FlowLimits, QueueCapacity, Store, StoreError};
 use crate::worker::Workers;
 
 /// A running engine, bound to one tenant. Clones are cheap and share all state.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use futures_util::TryStreamExt as _;
+/// use longhaul::store::Filter;
+/// use longhaul::{Ctx, Engine, Status};
+///
+/// let double = |_ctx: Ctx, number: u32| async move { Ok(number * 2) };
+/// let engine = Engine::builder().kind("double", double).start().await?;
+/// let job = engine.submit_raw("double", &21).key("answer").label("team", "a").await?;
+/// assert_eq!(job.result_as::<u32>().await?, 42);
+///
+/// // The same key returns the same job.
+/// let again = engine.submit_raw("double", &21).key("answer").await?;
+/// assert!(again.id() == job.id() && !again.created());
+///
+/// let completed = Filter { statuses: vec![Status::Completed], ..Filter::default() };
+/// let jobs: Vec<_> = engine.jobs(completed).try_collect().await?;
+/// assert_eq!(jobs.len(), 1);
+/// engine.stop().await;
+/// # Ok(()) }
+/// ```
+///
+/// - **Submit**: [`submit`](Self::submit), [`submit_raw`](Self::submit_raw),
+///   [`submit_all`](Self::submit_all).
+/// - **Read**: [`job`](Self::job), [`job_by_key`](Self::job_by_key), [`jobs`](Self::jobs),
+///   [`input`](Self::input), [`steps`](Self::steps), [`watch`](Self::watch).
+/// - **Control**: [`cancel`](Self::cancel), [`resume`](Self::resume), [`fork`](Self::fork),
+///   [`purge`](Self::purge), [`bulk`](Self::bulk), [`pause_queue`](Self::pause_queue).
+/// - **Process**: [`running`](Self::running), [`store_failed`](Self::store_failed),
+///   [`stop`](Self::stop). Without a stop, dropping the last clone releases running jobs.
 #[derive(Clone)]
 pub struct Engine {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     workers: Arc<Workers>,
     tenant: TenantId,
     /// Id of the API key that submissions are metered under.
@@ -58,7 +105,7 @@ pub struct Engine {
 }
 
 /// State shared by callers and workers of one process.
-pub(crate) struct Shared {
+pub(crate) struct EngineState {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
     pub(crate) replica: String,
@@ -72,10 +119,9 @@ pub(crate) struct Shared {
     pub(crate) retention: Retention,
     /// Maximum time that a payload is stored before its job is claimed.
     pub(crate) payload_retention: std::time::Duration,
-    pub(crate) encrypted_blobs: Option<Arc<payload_store::EncryptedBlobs>>,
+    pub(crate) encrypted_blobs: Option<Arc<EncryptedBlobs>>,
     /// Parent directory of the attempts' working directories.
     pub(crate) work_root: std::path::PathBuf,
-    /// Wakes the blob garbage collector.
     pub(crate) blob_gc_wake: Notify,
     pub(crate) ids: IdSource,
     /// Wakes the claim loop: a job may be due, or a slot may be free.
@@ -97,7 +143,6 @@ pub(crate) type DeliveryWindows = Arc<dyn Fn(&HashMap<Name, usize>) -> QueueCapa
 /// Runs webhook deliveries, apart from other jobs.
 pub(crate) struct DeliveryWorker {
     pub(crate) kind: Arc<Kind>,
-    /// Maximum of deliveries in flight.
     pub(crate) jobs: usize,
     pub(crate) windows: DeliveryWindows,
 }
@@ -112,31 +157,6 @@ impl Engine {
     #[must_use]
     pub fn for_tenant(&self, tenant: TenantId) -> Self {
         Self { tenant, ..self.clone() }
-    }
-
-    /// Returns a handle on this tenant's outbox. Deliveries are jobs of a separate tenant, so that
-    /// they can be listed, resumed and purged like jobs.
-    #[must_use]
-    pub fn outbox(&self) -> Self {
-        self.for_tenant(self.tenant.outbox())
-    }
-
-    /// Adds a delivery to the outbox that does not result from a job's transition, for example a
-    /// test event. Returns its id.
-    pub async fn deliver(&self, delivery: &Delivery) -> Result<JobId, StoreError> {
-        let id = self.shared.new_id();
-        let unfit = || StoreError::Broken("a delivery that is not JSON".to_owned());
-        let new = new_delivery(&self.tenant, id, delivery).ok_or_else(unfit)?;
-        let answer = self.shared.store.submit(vec![new]).await.pop().ok_or_else(unfit)?;
-        self.shared.wake_deliveries.notify_one();
-        answer.map(|submitted| submitted.record.job.id)
-    }
-
-    /// Returns a handle whose submissions are metered under this API key. Submissions inside the
-    /// caller's own SQL transaction are metered without a key.
-    #[must_use]
-    pub fn for_key(&self, id: Option<&str>) -> Self {
-        Self { key: id.map(Arc::from), ..self.clone() }
     }
 
     /// Returns the tenant that this handle acts for.
@@ -166,31 +186,6 @@ impl Engine {
         self.limits.as_deref().unwrap_or(&self.shared.limits)
     }
 
-    /// Returns the concurrency and rate limits that apply to this process's claims.
-    pub fn flow_limits(&self) -> Arc<FlowLimits> {
-        self.shared.flow()
-    }
-
-    /// Limits how many jobs of a tenant run at the same time on all replicas; `None` restores the
-    /// default for all tenants. Applies to claims of this process, so that every replica must set
-    /// it.
-    pub fn set_tenant_running_max(&self, tenant: &TenantId, running_max: Option<u32>) {
-        let mut flow = self.shared.flow.write().unwrap_or_else(PoisonError::into_inner);
-        let mut limits = FlowLimits::clone(&flow);
-        match running_max {
-            Some(jobs) => {
-                let limit = FlowLimit { running_max: Some(jobs), ..limits.tenants };
-                limits.by_tenant.insert(tenant.clone(), limit);
-            }
-            None => {
-                limits.by_tenant.remove(tenant);
-            }
-        }
-        if limits != **flow {
-            *flow = Arc::new(limits);
-        }
-    }
-
     /// Returns the kinds that this engine declares, sorted by name.
     pub fn kinds(&self) -> Vec<Arc<Kind>> {
         let mut kinds: Vec<_> = self.shared.kinds.values().cloned().collect();
@@ -217,7 +212,7 @@ impl Engine {
     }
 }
 
-impl Shared {
+impl EngineState {
     pub(crate) fn flow(&self) -> Arc<FlowLimits> {
         Arc::clone(&self.flow.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -234,7 +229,6 @@ impl Shared {
         if tenant.is_outbox() { self.wake_deliveries.notify_one() } else { self.wake.notify_one() }
     }
 
-    /// Wakes both claim loops.
     pub(crate) fn wake_all(&self) {
         self.wake.notify_one();
         self.wake_deliveries.notify_one();
@@ -242,10 +236,9 @@ impl Shared {
 
     /// Returns the kind that runs a claimed job.
     pub(crate) fn kind_that_runs(&self, name: &Name) -> Option<Arc<Kind>> {
-        let delivery_worker =
-            self.delivery_worker.as_ref().map(|delivery_worker| &delivery_worker.kind);
-        let delivery_worker = delivery_worker.filter(|kind| kind.name() == name.as_str());
-        self.kinds.get(name).or(delivery_worker).cloned()
+        let delivery = self.delivery_worker.as_ref().map(|worker| &worker.kind);
+        let delivery = delivery.filter(|kind| kind.name() == name.as_str());
+        self.kinds.get(name).or(delivery).cloned()
     }
 
     pub(crate) fn new_id(&self) -> JobId {

@@ -6,6 +6,7 @@ pub type Target = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
 
 /// The engine's targets.
 pub const TARGETS: &[Target] = &[
+    #[cfg(feature = "blobs")]
     crate::blob::fuzzing::ADDRESS,
     crate::job::fuzzing::CANONICAL,
     crate::job::fuzzing::ID,

@@ -11,6 +11,7 @@ mod id;
 mod json;
 mod limits;
 mod name;
+mod names;
 mod outcome;
 mod record;
 mod retry;
@@ -20,17 +21,17 @@ mod token_bucket;
 mod usage;
 mod webhook_format;
 
-pub use delivery::{
-    AT_LABEL, DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_RETENTION,
-    Delivery, ENDPOINT_LABEL, EVENT_LABEL, EventFilter, EventType, MESSAGE_LABEL, Receiver,
-    URL_LABEL, UnknownEvent, Webhook, delivered_version, delivery_id,
-};
+#[cfg(not(feature = "server"))]
+pub(crate) use delivery::*;
+#[cfg(feature = "server")]
+pub use delivery::*;
 pub use duration::{DurationError, format_duration, parse_duration};
 pub use error::JobError;
 pub use fingerprint::Fingerprint;
 pub use id::{IdSource, JobId};
 pub use json::{Json, JsonError};
-pub use limits::{LimitError, Limits, check_limit};
+pub(crate) use limits::check_limit;
+pub use limits::{LimitError, Limits};
 pub use name::{IntoName, Name, NameError, TenantId};
 pub use outcome::{AttemptContext, Disposition, Outcome};
 pub use record::{Artifact, Attempt, Event, Job, Progress, Record, Retention, Step};
@@ -39,5 +40,7 @@ pub use status::{Command, Status, Transition};
 pub use timestamp::Timestamp;
 pub use token_bucket::{Rate, TokenBucket};
 pub use usage::{Tokens, USAGE_RETENTION, Usage, UsageMeter, UsageRow, hour_of};
-pub(crate) use webhook_format::PHASE_CANCELLING;
-pub use webhook_format::{ChatState, PHASE_LOADING, PHASE_WORKING, PreviousState, WebhookFormat};
+#[cfg(not(feature = "server"))]
+pub(crate) use webhook_format::*;
+#[cfg(feature = "server")]
+pub use webhook_format::*;

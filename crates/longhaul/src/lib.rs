@@ -1,7 +1,16 @@
 #![warn(missing_docs)]
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+// Parts of features that are off are compiled where that needs no further dependency, and not
+// exported. The build with all features finds code that is really unused.
+#![cfg_attr(
+    not(all(feature = "azure", feature = "gcs", feature = "s3", feature = "server")),
+    allow(dead_code, unreachable_pub)
+)]
 
+#[cfg(feature = "blobs")]
 pub mod blob;
+#[doc(hidden)]
 pub mod clock;
 mod ctx;
 mod engine;
@@ -14,19 +23,25 @@ pub mod fuzzing;
 pub mod guide;
 pub mod job;
 mod metrics;
+mod setters;
 pub mod store;
+mod sync;
 #[cfg(feature = "sqlite")]
 pub mod testing;
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
 pub mod transfer;
 mod worker;
 
+#[doc(inline)]
 pub use clock::Clock;
-pub use ctx::{ArtifactWriter, Ctx, Payload, StepCall};
+#[cfg(feature = "blobs")]
+pub use ctx::{ArtifactWriter, Payload};
+pub use ctx::{Ctx, StepCall};
+#[cfg(feature = "blobs")]
+pub use engine::{ArtifactError, Receipt, StagedPayload, StoredArtifact, Upload, UploadError};
 pub use engine::{
-    ArtifactError, BuildError, BulkCommand, Engine, EngineBuilder, FingerprintFn, Handler, JobArgs,
-    JobHandle, Kind, KindSettings, Receipt, ResultError, StagedPayload, StoredArtifact, Submission,
-    SubmitError, Upload, UploadError, Watcher,
+    BuildError, BulkCommand, Engine, EngineBuilder, FingerprintFn, JobArgs, JobHandle, Kind,
+    KindSettings, ResultError, Submission, SubmitError, Watcher,
 };
 #[doc(inline)]
 pub use job::{Job, JobError, JobId, Retention, Retry, Status, TenantId, Timestamp};

@@ -24,6 +24,7 @@ macro_rules! statements {
     };
 }
 
+#[cfg(feature = "server")]
 pub mod accounts;
 mod blobs;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -31,6 +32,7 @@ mod columns;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod delegate;
+#[cfg(feature = "server")]
 pub mod endpoints;
 mod error;
 mod fairness;

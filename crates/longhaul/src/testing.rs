@@ -1,7 +1,7 @@
 //! Helpers for testing handlers.
 
 use crate::clock::Clock;
-use crate::engine::{Engine, JobArgs, Kind, ResultError};
+use crate::engine::{Engine, JobArgs, Kind, ResultError, result_of};
 use crate::job::{Json, Record, Status, Timestamp};
 use crate::{Ctx, JobError};
 
@@ -41,16 +41,7 @@ where
     F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<A::Output, JobError>> + Send + 'static,
 {
-    let Record { job, result, .. } =
-        run_kind(Kind::from_handler(handler), Json::from_value(&args)?).await?;
-    match (job.status, result, job.error) {
-        (Status::Completed, Some(result), _) => Ok(result.to()?),
-        (Status::Cancelled, ..) => Err(ResultError::Cancelled),
-        (_, _, error) => {
-            let unknown = || JobError::fatal("no reason was recorded");
-            Err(ResultError::Failed(error.unwrap_or_else(unknown)))
-        }
-    }
+    result_of(run_kind(Kind::from_handler(handler), Json::from_value(&args)?).await?)
 }
 
 /// Runs one job of a kind with this input and returns its final record, with its history.

@@ -181,7 +181,6 @@ fn report_progress(
     }
 }
 
-/// Pages of the source.
 struct Pages<'a> {
     from: &'a SqliteStore,
     next: Option<Cursor>,
@@ -226,7 +225,6 @@ fn first_of(mut jobs: Vec<(TenantId, JobId)>) -> (u64, Vec<(TenantId, JobId)>) {
     (count, jobs)
 }
 
-/// Differences between source and target.
 #[derive(Default)]
 struct Comparison {
     missing: Vec<(TenantId, JobId)>,

@@ -1,13 +1,13 @@
 //! Workers: claim and run jobs, renew leases, and run background maintenance.
 
 mod attempt;
+#[cfg(feature = "blobs")]
 mod blob_gc;
 mod claim_loop;
 pub(crate) mod heartbeat;
 mod lease_renewer;
 mod maintenance;
 mod progress;
-mod prune;
 mod rescue;
 mod slots;
 
@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use progress::ProgressReporter;
 
-use crate::engine::{Shared, change_poller};
+use crate::engine::{EngineState, change_poller};
 use crate::job::JobId;
 use attempt::Runner;
 use heartbeat::Heartbeats;
@@ -54,9 +54,8 @@ impl Default for WorkerSettings {
     }
 }
 
-/// The workers of one process.
 pub(crate) struct Workers {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     settings: WorkerSettings,
     slots: Arc<Slots>,
     lease_renewer: Arc<LeaseRenewer>,
@@ -73,7 +72,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    pub(crate) fn start(shared: &Arc<Shared>, settings: WorkerSettings) -> io::Result<Self> {
+    pub(crate) fn start(shared: &Arc<EngineState>, settings: WorkerSettings) -> io::Result<Self> {
         let (ended, attempts) = (CancellationToken::new(), TaskTracker::new());
         let slots = Arc::new(Slots::new(settings.concurrency, shared.kinds.values()));
         let heartbeats = Heartbeats::new(shared, &slots, settings.concurrency);
@@ -97,6 +96,7 @@ impl Workers {
         };
         let reports = ProgressReporter::start(shared, &workers.loops, ended.clone());
         maintenance::start(shared, settings.rescue_interval, &workers.loops, &ended);
+        #[cfg(feature = "blobs")]
         blob_gc::start(shared, &workers.loops, &ended);
         change_poller::start(shared, &workers.loops, &ended);
         if settings.concurrency > 0 && shared.kinds.values().any(|kind| kind.runs_here()) {

@@ -6,19 +6,16 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 use zeroize::Zeroizing;
 
-/// Size of a key.
 pub(super) const KEY_BYTES: usize = 32;
-/// Size of an authentication tag.
 pub(super) const TAG_BYTES: usize = 16;
-/// Size of a nonce.
 pub(super) const NONCE_BYTES: usize = 12;
 
 /// Key bytes, which are overwritten when dropped.
-pub(super) type Secret = Zeroizing<[u8; KEY_BYTES]>;
+pub(super) type SecretKey = Zeroizing<[u8; KEY_BYTES]>;
 
 /// The ciphertext was changed, or encrypted with another key or context.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Forged;
+pub(super) struct DecryptionError;
 
 /// An expanded key. ring does not overwrite expanded keys, so that one is used for a single blob or
 /// wrapping only.
@@ -28,14 +25,14 @@ impl Cipher {
     /// Derives the key of a secret for one salt and one purpose. Each salt gives another key, so
     /// that nonces must be unique per salt only.
     #[expect(clippy::expect_used, reason = "all lengths are the ones that the algorithms ask for")]
-    pub(super) fn derive(secret: &Secret, salt: &[u8], purpose: &[&[u8]]) -> Self {
+    pub(super) fn derive(secret: &SecretKey, salt: &[u8], purpose: &[&[u8]]) -> Self {
         struct Length;
         impl KeyType for Length {
             fn len(&self) -> usize {
                 KEY_BYTES
             }
         }
-        let mut key = Secret::default();
+        let mut key = SecretKey::default();
         let extracted = Salt::new(HKDF_SHA256, salt).extract(&**secret);
         let expanded = extracted.expand(purpose, Length).expect("a key is short");
         expanded.fill(&mut *key).expect("the length is that of the key");
@@ -65,9 +62,9 @@ impl Cipher {
         nonce: [u8; NONCE_BYTES],
         context: &[u8],
         sealed: &'a mut [u8],
-    ) -> Result<&'a mut [u8], Forged> {
+    ) -> Result<&'a mut [u8], DecryptionError> {
         let nonce = Nonce::assume_unique_for_key(nonce);
-        self.0.open_in_place(nonce, Aad::from(context), sealed).map_err(|_| Forged)
+        self.0.open_in_place(nonce, Aad::from(context), sealed).map_err(|_| DecryptionError)
     }
 }
 

@@ -14,10 +14,10 @@ use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
 use url::Url;
 
 use super::error::{BlobError, with_causes};
-use super::location::{Backend, CloudOptions, OpenedStore, Parts, RequestPolicy, VersionInfo};
+use super::location::{Backend, CloudOptions, OpenedStore, PartPolicy, RequestPolicy, VersionInfo};
 
 /// S3 requires parts of at least 5 MiB, and allows up to ten thousand.
-const PARTS: Parts = Parts { bytes: 8 * 1024 * 1024, in_flight_max: 3 };
+const PARTS: PartPolicy = PartPolicy { bytes: 8 * 1024 * 1024, in_flight_max: 3 };
 /// Growth factor of the backoff, before jitter.
 const PAUSE_GROWTH: f64 = 2.0;
 
@@ -148,7 +148,6 @@ fn unknown(known: &str) -> BlobError {
 
 /// Reports a setting that the builder misses. The message names environment variables, not their
 /// values.
-#[cfg(any(feature = "azure", feature = "s3"))]
 fn unusable(error: &object_store::Error) -> BlobError {
     BlobError::Refused(with_causes(error))
 }

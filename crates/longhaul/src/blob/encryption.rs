@@ -19,7 +19,6 @@ const VERSION: u8 = 1;
 /// Purpose of a blob's derived key, together with its path.
 const PURPOSE: &[u8] = b"longhaul blob v1";
 
-/// Size of a blob's random salt.
 pub(super) const SALT_BYTES: usize = 16;
 
 /// Reasons why an encrypted blob is rejected.
@@ -88,7 +87,6 @@ impl Sealer {
         None
     }
 
-    /// Returns the last chunk.
     pub(super) fn finish(mut self) -> Bytes {
         self.seal(true)
     }
@@ -159,7 +157,6 @@ impl Opener {
         Ok(Some(opened.freeze().slice(self.layout.range_in(chunk, &self.range))))
     }
 
-    /// Checks that nothing is missing.
     pub(super) fn finish(&self) -> Result<(), Damage> {
         if self.chunks.is_empty() { Ok(()) } else { Err(Damage::Short) }
     }

@@ -106,7 +106,6 @@ fn from_causes(error: &object_store::Error) -> BlobError {
     }
 }
 
-/// Converts an error of the file system.
 pub(super) fn from_io(error: &io::Error) -> BlobError {
     #[expect(clippy::wildcard_enum_match_arm, reason = "there are forty kinds")]
     match error.kind() {
@@ -118,8 +117,6 @@ pub(super) fn from_io(error: &io::Error) -> BlobError {
     }
 }
 
-/// Formats an error with its sources.
-#[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
 pub(super) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

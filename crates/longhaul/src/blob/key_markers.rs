@@ -16,7 +16,6 @@ use super::keys::{JobKey, Keyring};
 
 /// Name of the object with the markers. No tenant has such a name.
 pub const KEY_MARKERS_NAME: &str = "_server-keys";
-/// Context in which a marker is encrypted.
 const CONTEXT: &[u8] = b"longhaul mark v1";
 /// Maximum number of markers; older ones are removed. A keyring has no more keys.
 const MARKS_MAX: usize = 64;

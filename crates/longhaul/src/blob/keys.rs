@@ -5,7 +5,9 @@
 //! every copy of its blobs unreadable, including those in backups.
 
 mod file;
+#[cfg(feature = "server")]
 mod mac;
+#[cfg(feature = "server")]
 mod text;
 
 use std::fmt;
@@ -15,19 +17,16 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use zeroize::Zeroizing;
 
-use super::cipher::{Cipher, KEY_BYTES, NONCE_BYTES, Secret, TAG_BYTES, fill_random, random};
+use super::cipher::{Cipher, NONCE_BYTES, SecretKey, fill_random, random};
 
-/// Prefix of a key's text.
 const PREFIX: &str = "lhk_";
-/// Maximum length of a key's id.
 const ID_BYTES_MAX: usize = 16;
 /// Maximum number of keys of a server. A key is needed as long as anything is wrapped with it.
 const KEYS_MAX: usize = 64;
-/// Version of the format of wrapped keys.
-const WRAP_VERSION: u8 = 1;
-/// Purpose of a derived wrapping key.
+/// Version of the format of wrapped keys and encrypted texts.
+const VERSION: u8 = 1;
 const WRAP_PURPOSE: &[u8] = b"longhaul wrap v1";
-/// Size of the random salt of each wrapping. Each salt gives its own key, so that the four billion
+/// Size of the random salt of each encryption. Each salt gives its own key, so that the four billion
 /// jobs after which 12-byte nonces would repeat do not wear out the server's key.
 const SALT_BYTES: usize = 24;
 
@@ -85,17 +84,16 @@ pub enum KeyError {
 }
 
 /// The key of one job's blobs. Its bytes are never printed.
-pub struct JobKey(Secret);
+pub struct JobKey(SecretKey);
 
 impl JobKey {
     /// Generates a random key.
     pub fn generate() -> Self {
-        let mut key = Secret::default();
+        let mut key = SecretKey::default();
         fill_random(&mut *key);
         Self(key)
     }
 
-    /// Derives the key for one salt and purpose.
     pub(super) fn derive(&self, salt: &[u8], purpose: &[&[u8]]) -> Cipher {
         Cipher::derive(&self.0, salt, purpose)
     }
@@ -109,13 +107,12 @@ impl fmt::Debug for JobKey {
 
 struct ServerKey {
     id: String,
-    key: Secret,
+    key: SecretKey,
 }
 
 impl ServerKey {
     fn generate() -> Self {
-        let mut key = Secret::default();
-        fill_random(&mut *key);
+        let JobKey(key) = JobKey::generate();
         Self { id: format!("{:08x}", u32::from_be_bytes(random())), key }
     }
 
@@ -128,12 +125,12 @@ impl ServerKey {
         }
         let decoded = BASE64_URL_SAFE_NO_PAD.decode(encoded).map(Zeroizing::new);
         let decoded = decoded.map_err(|_| "what follows its id is not base64url")?;
-        let mut key = Secret::default();
-        if decoded.len() != KEY_BYTES {
-            return Err("it does not have 32 bytes");
-        }
-        key.copy_from_slice(&decoded);
-        Ok(Self { id: id.to_owned(), key })
+        let key = decoded.as_slice().try_into().map_err(|_| "it does not have 32 bytes")?;
+        Ok(Self { id: id.to_owned(), key: Zeroizing::new(key) })
+    }
+
+    fn derive(&self, salt: &[u8], purpose: &[u8]) -> Cipher {
+        Cipher::derive(&self.key, salt, &[purpose, self.id.as_bytes()])
     }
 
     fn text(&self) -> Zeroizing<String> {
@@ -146,7 +143,8 @@ fn is_id(text: &str) -> bool {
     (1..=ID_BYTES_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-/// The server's keys: the current one, and earlier ones, which decrypt what they once wrapped.
+/// The keys that encrypt the keys of jobs: the current one, and earlier ones, which decrypt what they
+/// once encrypted. Store them outside of the database.
 pub struct Keyring {
     current: ServerKey,
     former: Vec<ServerKey>,
@@ -191,36 +189,58 @@ impl Keyring {
 
     /// Returns the ids of all keys, the current one first.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(&self.current).chain(&self.former).map(|key| key.id.as_str())
+        self.keys().map(|key| key.id.as_str())
     }
 
     /// Wraps a job's key. It can only be unwrapped with the same context: tenant, job and purpose,
     /// as bytes.
     pub fn wrap(&self, key: &JobKey, context: &[u8]) -> Vec<u8> {
-        let salt: [u8; SALT_BYTES] = random();
-        let mut sealed = Zeroizing::new(*key.0);
-        let tag = wrapping(&self.current, &salt).seal([0; NONCE_BYTES], context, &mut *sealed);
-        let id = self.current.id.as_bytes();
-        let mut wrapped = vec![WRAP_VERSION, u8::try_from(id.len()).unwrap_or(0)];
-        for part in [id, &salt, &*sealed, &tag] {
-            wrapped.extend_from_slice(part);
-        }
-        wrapped
+        self.seal(WRAP_PURPOSE, &*key.0, context)
     }
 
     /// Unwraps a key that was wrapped with the same context.
     pub fn unwrap(&self, wrapped: &[u8], context: &[u8]) -> Result<JobKey, KeyError> {
-        let (id, salt, sealed) = parts(wrapped).ok_or(KeyError::Damaged)?;
-        let mut keys = std::iter::once(&self.current).chain(&self.former);
-        let by = keys.find(|key| key.id == id);
-        let by = by.ok_or_else(|| KeyError::Unknown { id: id.to_owned() })?;
-        let mut sealed = Zeroizing::new(*sealed);
-        let opened = wrapping(by, salt)
-            .open([0; NONCE_BYTES], context, &mut *sealed)
-            .map_err(|_| KeyError::Damaged)?;
-        let mut key = Secret::default();
-        key.copy_from_slice(opened);
-        Ok(JobKey(key))
+        let opened = self.open_sealed(WRAP_PURPOSE, wrapped, context)?;
+        let key = opened.as_slice().try_into().map_err(|_| KeyError::Damaged)?;
+        Ok(JobKey(Zeroizing::new(key)))
+    }
+
+    /// Encrypts with the current key: version, length of the key's id, id, salt, ciphertext, tag.
+    fn seal(&self, purpose: &[u8], plain: &[u8], context: &[u8]) -> Vec<u8> {
+        let salt: [u8; SALT_BYTES] = random();
+        let mut sealed = Zeroizing::new(plain.to_vec());
+        let cipher = self.current.derive(&salt, purpose);
+        let tag = cipher.seal([0; NONCE_BYTES], context, &mut sealed);
+        let id = self.current.id.as_bytes();
+        let mut bytes = vec![VERSION, u8::try_from(id.len()).unwrap_or(0)];
+        for part in [id, &salt, &sealed, &tag] {
+            bytes.extend_from_slice(part);
+        }
+        bytes
+    }
+
+    /// Decrypts the output of [`Keyring::seal`] with the same purpose and context.
+    fn open_sealed(
+        &self,
+        purpose: &[u8],
+        sealed: &[u8],
+        context: &[u8],
+    ) -> Result<Zeroizing<Vec<u8>>, KeyError> {
+        let (id, salt, sealed) = parts(sealed).ok_or(KeyError::Damaged)?;
+        let key = self.key(id).ok_or_else(|| KeyError::Unknown { id: id.to_owned() })?;
+        let mut text = Zeroizing::new(sealed.to_vec());
+        let opened = key.derive(salt, purpose).open([0; NONCE_BYTES], context, &mut text);
+        let length = opened.map_err(|_| KeyError::Damaged)?.len();
+        text.truncate(length);
+        Ok(text)
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &ServerKey> {
+        std::iter::once(&self.current).chain(&self.former)
+    }
+
+    fn key(&self, id: &str) -> Option<&ServerKey> {
+        self.keys().find(|key| key.id == id)
     }
 }
 
@@ -234,17 +254,13 @@ impl fmt::Debug for Keyring {
     }
 }
 
-fn wrapping(key: &ServerKey, salt: &[u8]) -> Cipher {
-    Cipher::derive(&key.key, salt, &[WRAP_PURPOSE, key.id.as_bytes()])
-}
-
-/// Splits a wrapped key into id, salt and ciphertext.
-fn parts(wrapped: &[u8]) -> Option<(&str, &[u8], &[u8; KEY_BYTES + TAG_BYTES])> {
-    let (&[version, id_bytes], rest) = wrapped.split_first_chunk::<2>()?;
+/// Splits the output of [`Keyring::seal`] into id, salt and ciphertext.
+fn parts(bytes: &[u8]) -> Option<(&str, &[u8], &[u8])> {
+    let (&[version, id_bytes], rest) = bytes.split_first_chunk::<2>()?;
     let (id, rest) = rest.split_at_checked(usize::from(id_bytes))?;
     let (salt, sealed) = rest.split_at_checked(SALT_BYTES)?;
     let id = std::str::from_utf8(id).ok().filter(|id| is_id(id))?;
-    (version == WRAP_VERSION).then_some((id, salt, sealed.try_into().ok()?))
+    (version == VERSION).then_some((id, salt, sealed))
 }
 
 #[cfg(test)]

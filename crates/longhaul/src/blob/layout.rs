@@ -12,7 +12,6 @@ use super::cipher::TAG_BYTES;
 pub const BLOB_BYTES_MAX: u64 = 64 * 1024 * 1024 * 1024;
 /// Plain bytes per chunk.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
-/// Bytes before the first chunk.
 pub(super) const HEADER_BYTES: usize = 21;
 
 // The same as 64-bit offsets.
@@ -37,12 +36,10 @@ impl Layout {
         self.size.div_ceil(CHUNK).max(1)
     }
 
-    /// Returns the size of the encrypted blob.
     pub(super) fn sealed_size(self) -> u64 {
         HEADER + self.size + self.chunks() * TAG
     }
 
-    /// Clamps a range to the blob.
     pub(super) fn clamp(self, range: Option<Range<u64>>) -> Range<u64> {
         let range = range.unwrap_or(0..self.size);
         let end = range.end.min(self.size);

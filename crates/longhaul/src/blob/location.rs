@@ -61,15 +61,14 @@ impl fmt::Debug for CloudOptions {
 
 /// Division of a blob into parts for its upload. Parts are in memory until they are stored.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parts {
+pub(super) struct PartPolicy {
     /// Size of each part but the last. A smaller blob is uploaded in one request.
     pub(super) bytes: usize,
-    /// Maximum number of parts in flight.
     pub(super) in_flight_max: usize,
 }
 
 /// A local disk gains nothing from larger values.
-const LOCAL_PARTS: Parts = Parts { bytes: 1024 * 1024, in_flight_max: 4 };
+const LOCAL_PARTS: PartPolicy = PartPolicy { bytes: 1024 * 1024, in_flight_max: 4 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Backend {
@@ -77,23 +76,15 @@ pub(super) enum Backend {
     Folder(std::path::PathBuf),
     Memory,
     /// A bucket or container.
-    #[cfg_attr(
-        not(any(feature = "azure", feature = "gcs", feature = "s3")),
-        expect(dead_code, reason = "this build knows no cloud")
-    )]
     Cloud(VersionInfo),
 }
 
-/// What the response to a write reveals about versioning.
+/// Knowledge about versioning that the response to a write gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(
-    not(all(feature = "azure", feature = "gcs", feature = "s3")),
-    expect(dead_code, reason = "this build knows only some clouds")
-)]
 pub(super) enum VersionInfo {
     /// Everything: S3 either keeps old versions or does not.
     Everything,
-    /// Whether old versions are kept. Azure may also retain deleted blobs for some days, which
+    /// The retention of old versions. Azure may also retain deleted blobs for some days, which
     /// `object_store` cannot query.
     Versions,
     /// Nothing: Google numbers every object, whether it keeps old versions or not.
@@ -104,7 +95,13 @@ pub(super) enum VersionInfo {
 pub(super) struct OpenedStore {
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) backend: Backend,
-    pub(super) parts: Parts,
+    pub(super) parts: PartPolicy,
+}
+
+impl OpenedStore {
+    pub(super) fn memory() -> Self {
+        Self { store: Arc::new(InMemory::new()), backend: Backend::Memory, parts: LOCAL_PARTS }
+    }
 }
 
 /// Opens the store of an address, without a request to it.
@@ -115,8 +112,7 @@ pub(super) fn open(address: &str, options: &CloudOptions) -> Result<OpenedStore,
         return Ok(OpenedStore { store: Arc::new(store), backend, parts: LOCAL_PARTS });
     }
     if address == "memory:" {
-        let store = Arc::new(InMemory::new());
-        return Ok(OpenedStore { store, backend: Backend::Memory, parts: LOCAL_PARTS });
+        return Ok(OpenedStore::memory());
     }
     let url =
         Url::parse(address).map_err(|_| BlobError::refused("its address is not understood"))?;

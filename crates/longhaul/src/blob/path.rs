@@ -17,7 +17,7 @@ pub struct BlobPath {
 /// A text that is not the path of a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not the path of a blob: it is <tenant>/<job id>/<32 hexadecimal digits>")]
-pub struct PathError;
+pub struct BlobPathError;
 
 impl BlobPath {
     /// Creates a unique path.
@@ -43,18 +43,18 @@ impl fmt::Display for BlobPath {
 }
 
 impl FromStr for BlobPath {
-    type Err = PathError;
+    type Err = BlobPathError;
 
-    fn from_str(text: &str) -> Result<Self, PathError> {
+    fn from_str(text: &str) -> Result<Self, BlobPathError> {
         let mut parts = text.split('/');
-        let mut part = || parts.next().ok_or(PathError);
+        let mut part = || parts.next().ok_or(BlobPathError);
         let path = Self {
-            tenant: TenantId::new(part()?).map_err(|_| PathError)?,
-            job: part()?.parse().map_err(|()| PathError)?,
-            random: u128::from_str_radix(part()?, 16).map_err(|_| PathError)?,
+            tenant: TenantId::new(part()?).map_err(|_| BlobPathError)?,
+            job: part()?.parse().map_err(|()| BlobPathError)?,
+            random: u128::from_str_radix(part()?, 16).map_err(|_| BlobPathError)?,
         };
         // Other notations of the same path would be other objects.
-        if path.to_string() == text { Ok(path) } else { Err(PathError) }
+        if path.to_string() == text { Ok(path) } else { Err(BlobPathError) }
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
             good.replace('/', "\\"),
         ];
         for text in bad {
-            assert_eq!(text.parse::<BlobPath>(), Err(PathError), "{text}");
+            assert_eq!(text.parse::<BlobPath>(), Err(BlobPathError), "{text}");
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use futures_util::{Stream, TryStreamExt as _};
 use object_store::path::Path;
@@ -17,7 +16,7 @@ use super::local;
 use super::location::{self, Backend, CloudOptions, OpenedStore, VersionInfo};
 use super::path::BlobPath;
 use super::reader::{self, BlobStream};
-use super::upload::Upload;
+use super::upload::ObjectUpload;
 use super::writer::BlobWriter;
 use crate::job::{JobId, TenantId, Timestamp};
 
@@ -30,7 +29,7 @@ pub struct Blobs {
     opened: Arc<OpenedStore>,
 }
 
-/// What a store retains of deleted blobs.
+/// Remains of deleted blobs in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeletedBlobs {
     /// Nothing.
@@ -62,6 +61,11 @@ impl Blobs {
         Self::open_with(address, &CloudOptions::default())
     }
 
+    /// Creates an empty store in this process's memory.
+    pub fn memory() -> Self {
+        Self { opened: Arc::new(OpenedStore::memory()) }
+    }
+
     /// Opens a store with other timeouts or variables.
     pub fn open_with(address: &str, options: &CloudOptions) -> Result<Self, BlobError> {
         Ok(Self { opened: Arc::new(location::open(address, options)?) })
@@ -69,7 +73,7 @@ impl Blobs {
 
     /// Starts a blob. It is not readable before it is finished.
     pub fn writer(&self, path: &BlobPath, key: &JobKey) -> BlobWriter {
-        let upload = Upload::new(self.store(), object_path(path), self.opened.parts);
+        let upload = ObjectUpload::new(self.store(), object_path(path), self.opened.parts);
         BlobWriter::new(Sealer::new(key, path, random()), upload)
     }
 
@@ -108,9 +112,8 @@ impl Blobs {
     /// their number. Only a directory has such files; in the cloud use a lifecycle rule.
     pub async fn sweep_unfinished(&self, before: Timestamp) -> Result<u64, BlobError> {
         let Backend::Folder(folder) = self.opened.backend.clone() else { return Ok(0) };
-        let millis = u64::try_from(before.as_millis()).unwrap_or(0);
-        let before = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
-        let swept = tokio::task::spawn_blocking(move || local::sweep_unfinished(&folder, before));
+        let sweep = move || local::sweep_unfinished(&folder, before.into());
+        let swept = tokio::task::spawn_blocking(sweep);
         swept.await.map_err(|_| BlobError::Unavailable("the process is stopping".to_owned()))?
     }
 

@@ -9,51 +9,48 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload, WriteMultipart};
 
 use super::error::BlobError;
-use super::location::Parts;
+use super::location::PartPolicy;
 
 /// Maximum number of retries of a write whose directory is deleted concurrently.
 const FOLDER_TRIES: usize = 100;
 
 /// An object that is being written. Dropping it leaves nothing readable.
-pub(super) struct Upload {
+pub(super) struct ObjectUpload {
     store: Arc<dyn ObjectStore>,
     path: Path,
-    parts: Parts,
-    stage: Stage,
+    parts: PartPolicy,
+    /// `None` after an error, or at the end.
+    stage: Option<Stage>,
 }
 
 enum Stage {
     /// Small enough for a single request so far.
-    Gathering {
-        pieces: Vec<Bytes>,
-        bytes: usize,
-    },
+    Gathering { pieces: Vec<Bytes>, bytes: usize },
     /// Parts are being uploaded.
     Sending(WriteMultipart),
-    Ended,
 }
 
-impl Upload {
-    pub(super) fn new(store: Arc<dyn ObjectStore>, path: Path, parts: Parts) -> Self {
+impl ObjectUpload {
+    pub(super) fn new(store: Arc<dyn ObjectStore>, path: Path, parts: PartPolicy) -> Self {
         let stage = Stage::Gathering { pieces: Vec::new(), bytes: 0 };
-        Self { store, path, parts, stage }
+        Self { store, path, parts, stage: Some(stage) }
     }
 
     /// Adds bytes, and waits while too many parts are in flight. No call succeeds after an error.
     pub(super) async fn put(&mut self, more: Bytes) -> Result<(), BlobError> {
         match &mut self.stage {
-            Stage::Gathering { pieces, bytes } => {
+            Some(Stage::Gathering { pieces, bytes }) => {
                 *bytes += more.len();
                 pieces.push(more);
                 if *bytes >= self.parts.bytes {
                     self.start_sending().await?;
                 }
             }
-            Stage::Sending(writing) => {
+            Some(Stage::Sending(writing)) => {
                 writing.wait_for_capacity(self.parts.in_flight_max).await.map_err(of_write)?;
                 writing.put(more);
             }
-            Stage::Ended => return Err(ended()),
+            None => return Err(ended()),
         }
         Ok(())
     }
@@ -61,45 +58,40 @@ impl Upload {
     async fn start_sending(&mut self) -> Result<(), BlobError> {
         let upload = in_a_folder(|| self.store.put_multipart(&self.path)).await?;
         let mut writing = WriteMultipart::new_with_chunk_size(upload, self.parts.bytes);
-        let before = std::mem::replace(&mut self.stage, Stage::Ended);
-        if let Stage::Gathering { pieces, .. } = before {
+        if let Some(Stage::Gathering { pieces, .. }) = self.stage.take() {
             for piece in pieces {
                 writing.put(piece);
             }
         }
-        self.stage = Stage::Sending(writing);
+        self.stage = Some(Stage::Sending(writing));
         Ok(())
     }
 
     /// Completes the upload: only then the object is readable. Returns the version that the store
     /// assigned, if any.
     pub(super) async fn finish(mut self) -> Result<Option<String>, BlobError> {
-        let stage = std::mem::replace(&mut self.stage, Stage::Ended);
-        let put = match stage {
+        let put = match self.stage.take().ok_or_else(ended)? {
             Stage::Gathering { pieces, .. } => {
                 let whole = PutPayload::from_iter(pieces);
                 in_a_folder(|| self.store.put(&self.path, whole.clone())).await?
             }
             Stage::Sending(writing) => writing.finish().await.map_err(of_write)?,
-            Stage::Ended => return Err(ended()),
         };
         Ok(put.version)
     }
 
     /// Cancels the upload and waits until the store has deleted its parts.
     pub(super) async fn abort(mut self) -> Result<(), BlobError> {
-        match std::mem::replace(&mut self.stage, Stage::Ended) {
-            Stage::Sending(writing) => writing.abort().await.map_err(of_write),
-            Stage::Gathering { .. } | Stage::Ended => Ok(()),
+        match self.stage.take() {
+            Some(Stage::Sending(writing)) => writing.abort().await.map_err(of_write),
+            Some(Stage::Gathering { .. }) | None => Ok(()),
         }
     }
 }
 
-impl Drop for Upload {
+impl Drop for ObjectUpload {
     fn drop(&mut self) {
-        let Stage::Sending(writing) = std::mem::replace(&mut self.stage, Stage::Ended) else {
-            return;
-        };
+        let Some(Stage::Sending(writing)) = self.stage.take() else { return };
         // Without a runtime a directory still removes its file; in the cloud a lifecycle rule does.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {

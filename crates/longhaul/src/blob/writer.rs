@@ -6,20 +6,20 @@ use ring::digest::{Context, SHA256};
 use super::encryption::Sealer;
 use super::error::BlobError;
 use super::layout::{BLOB_BYTES_MAX, CHUNK_BYTES};
-use super::upload::{Upload, ended};
+use super::upload::{ObjectUpload, ended};
 
 /// A blob that is being written. Dropping it before it is finished leaves nothing readable.
 pub struct BlobWriter {
     /// `None` once a write has failed or was dropped halfway, because the blob can no longer be
     /// completed.
-    open: Option<(Sealer, Upload)>,
+    open: Option<(Sealer, ObjectUpload)>,
     digest: Context,
     size: u64,
 }
 
 /// Size and digest of a written blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenBlob {
     /// Size before encryption, which readers must know.
     pub size: u64,
     /// SHA-256 of the content.
@@ -27,7 +27,7 @@ pub struct Written {
 }
 
 impl BlobWriter {
-    pub(super) fn new(sealer: Sealer, upload: Upload) -> Self {
+    pub(super) fn new(sealer: Sealer, upload: ObjectUpload) -> Self {
         Self { open: Some((sealer, upload)), digest: Context::new(&SHA256), size: 0 }
     }
 
@@ -56,19 +56,19 @@ impl BlobWriter {
 
     /// Waits until the blob is stored durably. If this fails or is dropped, the blob may exist
     /// without a record: an orphan.
-    pub async fn finish(self) -> Result<Written, BlobError> {
+    pub async fn finish(self) -> Result<WrittenBlob, BlobError> {
         self.finish_with_version().await.map(|(written, _)| written)
     }
 
     pub(super) async fn finish_with_version(
         mut self,
-    ) -> Result<(Written, Option<String>), BlobError> {
+    ) -> Result<(WrittenBlob, Option<String>), BlobError> {
         let (sealer, mut upload) = self.open.take().ok_or_else(ended)?;
         upload.put(sealer.finish()).await?;
         let version = upload.finish().await?;
         let mut digest = [0; 32];
         digest.copy_from_slice(self.digest.finish().as_ref());
-        Ok((Written { size: self.size, digest }, version))
+        Ok((WrittenBlob { size: self.size, digest }, version))
     }
 
     /// Cancels the blob and waits until the store has deleted its parts.

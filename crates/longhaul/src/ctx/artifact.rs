@@ -1,36 +1,19 @@
 //! Writing artifacts.
 
-use std::path::PathBuf;
-use std::sync::{MutexGuard, PoisonError};
-
 use bytes::Bytes;
 
 use super::Ctx;
 use crate::blob::BlobError;
-use crate::engine::delete_blob;
 use crate::engine::payload_store::{BlobUpload, EncryptedBlobs};
 use crate::failpoint::{self, Failpoint};
 use crate::job::{JobError, check_limit};
-use crate::store::NewBlob;
-use std::sync::Arc;
 
 const NAME_CHARS_MAX: usize = 255;
-
-/// What an attempt has created outside of the database.
-#[derive(Default)]
-pub(super) struct AttemptOutputs {
-    /// Finished artifacts, in order.
-    pub(super) blobs: Vec<NewBlob>,
-    /// Working directories to delete.
-    pub(super) work_dirs: Vec<PathBuf>,
-}
 
 /// Writes one artifact. Dropping it before [`finish`](Self::finish) deletes it.
 pub struct ArtifactWriter {
     ctx: Ctx,
     upload: BlobUpload,
-    name: String,
-    content_type: String,
     bytes: u64,
 }
 
@@ -40,31 +23,25 @@ impl ArtifactWriter {
         self.bytes += bytes.len() as u64;
         let max = self.ctx.shared().limits.payload_bytes_max;
         check_limit("an artifact in bytes", "payload_bytes_max", &self.bytes, &max)
-            .map_err(|error| JobError::new("limit", error, false))?;
-        self.upload.write(bytes).await.map_err(|error| cannot_store(&error))?;
+            .map_err(JobError::over_limit)?;
+        self.upload.writer.write(bytes).await.map_err(|error| cannot_store(&error))?;
         failpoint::reach(Failpoint::ArtifactStarted).await;
         Ok(())
     }
 
     /// Waits until the artifact is stored. It becomes visible when the job completes.
     pub async fn finish(self) -> Result<(), JobError> {
-        let Self { ctx, upload, name, content_type, .. } = self;
-        let replica = ctx.shared().replica.clone();
-        let blob = upload
-            .finish(name, content_type, replica)
-            .await
-            .map_err(|error| cannot_store(&error))?;
+        let Self { ctx, upload, .. } = self;
+        let finished = upload.finish(ctx.shared().replica.clone()).await;
+        let blob = finished.map_err(|error| cannot_store(&error))?;
         failpoint::reach(Failpoint::ArtifactStored).await;
         let replaced = {
-            let mut made = ctx.artifacts();
-            let index = made.blobs.iter().position(|known| known.name == blob.name);
-            let replaced = index.map(|index| made.blobs.remove(index));
-            made.blobs.push(blob);
+            let artifacts = &mut ctx.outputs().artifacts;
+            let replaced = artifacts.extract_if(.., |known| known.name == blob.name).collect();
+            artifacts.push(blob);
             replaced
         };
-        if let Some(replaced) = replaced {
-            delete_all(ctx.encrypted_blobs()?, vec![replaced]).await;
-        }
+        ctx.delete_artifacts(replaced).await;
         Ok(())
     }
 }
@@ -80,42 +57,19 @@ impl Ctx {
         let (name, content_type) = (name.into(), content_type.into());
         check_name(&name)?;
         let max = self.shared().limits.artifacts_max;
-        let count = self.artifacts().blobs.len() + 1;
+        let count = self.outputs().artifacts.len() + 1;
         check_limit("the number of artifacts", "artifacts_max", &count, &max)
-            .map_err(|error| JobError::new("limit", error, false))?;
+            .map_err(JobError::over_limit)?;
         let job = self.job();
-        let upload = self.encrypted_blobs()?.begin(&job.tenant, job.id);
-        Ok(ArtifactWriter { ctx: self.clone(), upload, name, content_type, bytes: 0 })
+        let upload = self.encrypted_blobs()?.begin(&job.tenant, job.id, name, content_type);
+        Ok(ArtifactWriter { ctx: self.clone(), upload, bytes: 0 })
     }
 
-    pub(super) fn encrypted_blobs(&self) -> Result<&Arc<EncryptedBlobs>, JobError> {
-        let encrypted_blobs = self.shared().encrypted_blobs.as_ref();
+    pub(super) fn encrypted_blobs(&self) -> Result<&EncryptedBlobs, JobError> {
+        let encrypted_blobs = self.shared().encrypted_blobs.as_deref();
         encrypted_blobs.ok_or_else(|| {
             JobError::fatal("this replica has no blob store").with_code("blob-store")
         })
-    }
-
-    pub(super) fn artifacts(&self) -> MutexGuard<'_, AttemptOutputs> {
-        self.0.made.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn take_artifacts(&self) -> Vec<NewBlob> {
-        std::mem::take(&mut self.artifacts().blobs)
-    }
-
-    /// Deletes artifacts that no job refers to.
-    pub(crate) async fn delete_artifacts(&self, blobs: Vec<NewBlob>) {
-        if let Ok(encrypted_blobs) = self.encrypted_blobs() {
-            delete_all(encrypted_blobs, blobs).await;
-        }
-    }
-}
-
-async fn delete_all(encrypted_blobs: &EncryptedBlobs, blobs: Vec<NewBlob>) {
-    for blob in blobs {
-        if let Ok(path) = blob.path.parse() {
-            delete_blob(encrypted_blobs, &path).await;
-        }
     }
 }
 

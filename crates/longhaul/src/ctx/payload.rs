@@ -1,15 +1,16 @@
-//! Reading a job's payload, and working directories.
+//! Reading a job's payload.
 
 use std::path::{Path, PathBuf};
 
-use tokio::io::AsyncWriteExt;
+use futures_util::StreamExt as _;
+use tokio::io::AsyncWriteExt as _;
 
 use super::Ctx;
 use crate::blob::{BlobError, BlobStream, KeyError};
 use crate::engine::payload_store::EncryptedBlobError;
 use crate::failpoint::{self, Failpoint};
 use crate::job::JobError;
-use crate::store::{Blob, BlobRef, BlobRole, Deletion};
+use crate::store::{Blob, BlobRole};
 
 /// Name of the file that a payload is written to.
 const FILE: &str = "payload";
@@ -75,7 +76,7 @@ impl Payload {
         #[cfg(unix)]
         options.mode(0o600);
         let mut file = options.open(&path).await.map_err(|error| cannot_write(&error))?;
-        while let Some(piece) = next(&mut bytes).await {
+        while let Some(piece) = bytes.next().await {
             let piece = piece.map_err(|error| unreadable(&error.into()))?;
             file.write_all(&piece).await.map_err(|error| cannot_write(&error))?;
             failpoint::reach(Failpoint::PayloadPartlyDecrypted).await;
@@ -84,10 +85,6 @@ impl Payload {
         failpoint::reach(Failpoint::PayloadDecrypted).await;
         Ok(path)
     }
-}
-
-async fn next(bytes: &mut BlobStream) -> Option<Result<bytes::Bytes, BlobError>> {
-    futures_util::StreamExt::next(bytes).await
 }
 
 fn cannot_write(error: &std::io::Error) -> JobError {
@@ -121,87 +118,4 @@ impl Ctx {
             payload.ok_or_else(|| unreadable(&EncryptedBlobError::Blob(BlobError::Missing)))?;
         Ok(Payload { ctx: self.clone(), blob })
     }
-
-    /// Creates a private working directory for this attempt. It is deleted with its content when
-    /// the attempt ends.
-    pub async fn work_dir(&self) -> Result<PathBuf, JobError> {
-        let root = &self.shared().work_root;
-        let name = format!("{}-{}-{:08x}", self.id(), self.attempt(), rand::random::<u32>());
-        let path = root.join(name);
-        let made = path.clone();
-        let making = tokio::task::spawn_blocking(move || make_private(&made));
-        let made = making.await.map_err(std::io::Error::from).and_then(|made| made);
-        made.map_err(|error| {
-            let path = path.display();
-            JobError::retryable(format!("cannot create the working directory {path}: {error}"))
-        })?;
-        // Recorded after its creation, because a recorded directory that does not exist counts as
-        // deleted.
-        self.record_work_dir(&path).await?;
-        Ok(path)
-    }
-
-    /// Records a working directory, so that its deletion is recorded too.
-    async fn record_work_dir(&self, path: &Path) -> Result<(), JobError> {
-        if !self.artifacts().work_dirs.iter().any(|known| known == path) {
-            self.artifacts().work_dirs.push(path.to_owned());
-        }
-        if !self.job().has_payload {
-            return Ok(());
-        }
-        failpoint::reach(Failpoint::WorkDirCreated).await;
-        let (shared, on_host) = (self.shared(), on_this_host(path));
-        self.retry_until_lease_lost(|| {
-            shared.store.record_work_dir(self.lease(), &on_host, &shared.replica)
-        })
-        .await?;
-        failpoint::reach(Failpoint::WorkDirRecorded).await;
-        Ok(())
-    }
-
-    /// Deletes the attempt's working directories and records the deletions.
-    pub(crate) async fn delete_work_dirs(&self) {
-        let work_dirs = std::mem::take(&mut self.artifacts().work_dirs);
-        let mut deletions = Vec::new();
-        for path in work_dirs {
-            let (tenant, job) = (self.job().tenant.clone(), self.id());
-            let blob = BlobRef { tenant, job, path: on_this_host(&path) };
-            let removing = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(path));
-            match removing.await.map_err(std::io::Error::from).and_then(|removed| removed) {
-                Ok(()) => deletions.push(Deletion { blob, failure: None }),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    deletions.push(Deletion { blob, failure: None });
-                }
-                Err(error) => {
-                    tracing::error!(%error, job.id = %self.id(), "cannot delete a working directory");
-                }
-            }
-        }
-        failpoint::reach(Failpoint::WorkDirDeleted).await;
-        if self.job().has_payload
-            && !deletions.is_empty()
-            && let Err(error) =
-                self.shared().store.record_deletions(deletions, &self.shared().replica).await
-        {
-            tracing::warn!(%error, job.id = %self.id(), "cannot record the deletion of a working directory");
-        }
-    }
-}
-
-/// Prefixes a path with the host's name, because other hosts have the same paths.
-pub(crate) fn on_this_host(path: &Path) -> String {
-    format!("{}:{}", host(), path.display())
-}
-
-/// Returns the host's name.
-pub(crate) fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-fn make_private(path: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
 }

@@ -13,20 +13,15 @@ use crate::job::{JobError, Json, Step};
 /// means that the code has changed. If steps ran concurrently, or one failed and the handler
 /// continued, the same code may request them in another order, so that only names are compared.
 pub(super) struct Replay {
-    stored: Vec<Stored>,
-    by_name: HashMap<String, usize>,
-    /// Whether the stored steps are a plain sequence.
+    /// Names of the stored steps, in order.
+    stored: Vec<String>,
+    /// True if the stored steps are a plain sequence.
     sequence: bool,
-    /// Stored steps that were not requested yet.
-    unrequested: usize,
+    /// Outputs of the stored steps that were not requested yet.
+    unrequested: HashMap<String, Json>,
     requested: Vec<String>,
     requested_names: HashSet<String>,
     versions: (Option<String>, Option<String>),
-}
-
-struct Stored {
-    name: String,
-    output: Json,
 }
 
 #[derive(Debug, PartialEq)]
@@ -42,20 +37,14 @@ pub(super) enum StepLookup {
 
 impl Replay {
     pub(super) fn new(steps: &[Step], started_by: Option<&str>, now: Option<&str>) -> Self {
-        let stored: Vec<Stored> = steps
-            .iter()
-            .map(|step| Stored { name: step.name.clone(), output: step.output.clone() })
-            .collect();
-        let by_name =
-            stored.iter().enumerate().map(|(place, step)| (step.name.clone(), place)).collect();
-        let in_place = |(place, step): (usize, &Step)| {
-            step.alone && usize::try_from(step.position).is_ok_and(|position| position == place)
-        };
+        let in_order = |(index, step): (u32, &Step)| step.alone && step.position == index;
         Self {
-            unrequested: stored.len(),
-            sequence: steps.iter().enumerate().all(in_place),
-            stored,
-            by_name,
+            stored: steps.iter().map(|step| step.name.clone()).collect(),
+            sequence: (0..).zip(steps).all(in_order),
+            unrequested: steps
+                .iter()
+                .map(|step| (step.name.clone(), step.output.clone()))
+                .collect(),
             requested: Vec::new(),
             requested_names: HashSet::new(),
             versions: (started_by.map(str::to_owned), now.map(str::to_owned)),
@@ -66,7 +55,6 @@ impl Replay {
         self.requested.len()
     }
 
-    /// Looks up the step `name`.
     pub(super) fn lookup(&mut self, name: &str) -> Result<StepLookup, JobError> {
         if !self.requested_names.insert(name.to_owned()) {
             let message = format!(
@@ -77,11 +65,8 @@ impl Replay {
         }
         let position = u32::try_from(self.requested.len()).unwrap_or(u32::MAX);
         self.requested.push(name.to_owned());
-        match self.by_name.get(name).and_then(|place| self.stored.get(*place)) {
-            Some(step) => {
-                self.unrequested = self.unrequested.saturating_sub(1);
-                Ok(StepLookup::Stored(step.output.clone()))
-            }
+        match self.unrequested.remove(name) {
+            Some(output) => Ok(StepLookup::Stored(output)),
             None => self.finish().map(|()| StepLookup::Fresh { position }),
         }
     }
@@ -89,7 +74,7 @@ impl Replay {
     /// Checks that all stored steps of a sequence were requested, when the code starts a new step
     /// or returns.
     pub(super) fn finish(&self) -> Result<(), JobError> {
-        if self.sequence && self.unrequested > 0 { Err(self.difference()) } else { Ok(()) }
+        if self.sequence && !self.unrequested.is_empty() { Err(self.difference()) } else { Ok(()) }
     }
 
     /// Describes the difference between the stored and the requested steps.
@@ -104,9 +89,8 @@ impl Replay {
         );
         let mut requested = self.requested.iter().peekable();
         for step in &self.stored {
-            let mark =
-                if requested.next_if(|name| **name == step.name).is_some() { ' ' } else { '-' };
-            writeln!(text, "  {mark} {}", step.name).ok();
+            let mark = if requested.next_if_eq(&step).is_some() { ' ' } else { '-' };
+            writeln!(text, "  {mark} {step}").ok();
         }
         for name in requested {
             writeln!(text, "  + {name}").ok();

@@ -6,11 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Ctx;
 use super::replay::StepLookup;
-use super::step::InFlight;
+use super::step::RunningStep;
 use crate::job::{JobError, Json, Timestamp};
 use crate::store::Checkpoint;
 
-/// Checkpoint of a sleep.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SleepCheckpoint {
@@ -32,7 +31,7 @@ impl Ctx {
     async fn sleep_as(&self, name: String, duration: Duration) -> Result<(), JobError> {
         let clock = &self.0.shared.clock;
         let found = self.lookup(&name)?;
-        let flight = InFlight::begin(self);
+        let flight = RunningStep::begin(self);
         let until = match found {
             StepLookup::Stored(output) => output.to::<SleepCheckpoint>()?.sleep_until,
             StepLookup::Fresh { position } => {

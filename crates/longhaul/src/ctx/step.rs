@@ -74,7 +74,7 @@ impl Ctx {
         let steps = state.replay.len().saturating_add(1);
         let steps_max = self.0.shared.limits.steps_max;
         let found = check_limit("the number of steps", "steps_max", &steps, &steps_max)
-            .map_err(|error| JobError::new("limit", error, false))
+            .map_err(JobError::over_limit)
             .and_then(|()| state.replay.lookup(name));
         if let Err(error) = &found {
             state.fault.get_or_insert_with(|| error.clone());
@@ -82,7 +82,6 @@ impl Ctx {
         found
     }
 
-    /// Stores a step's output.
     pub(super) async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), JobError> {
         self.retry_until_lease_lost(|| self.0.shared.store.checkpoint(checkpoint.clone())).await
     }
@@ -118,18 +117,6 @@ impl<F> StepCall<'_, F> {
         self
     }
 
-    async fn run<Fut, T, E>(mut self) -> Result<T, JobError>
-    where
-        F: FnMut() -> Fut,
-        Fut: Future<Output = Result<T, E>>,
-        T: Serialize + DeserializeOwned,
-        E: Into<JobError>,
-    {
-        let result = self.replay_or_run().await;
-        self.ctx.state().record_return();
-        result
-    }
-
     async fn replay_or_run<Fut, T, E>(&mut self) -> Result<T, JobError>
     where
         F: FnMut() -> Fut,
@@ -142,15 +129,13 @@ impl<F> StepCall<'_, F> {
             StepLookup::Fresh { position } => position,
         };
         self.ctx.ensure_may_start().await?;
-        let flight = InFlight::begin(self.ctx);
+        let flight = RunningStep::begin(self.ctx);
         let (value, started_at) = self.tries().await?;
         let output = Json::from_value(&value)?;
         let bytes_max = self.ctx.0.shared.limits.step_bytes_max;
         let bytes = output.as_str().len();
         check_limit("the output of a step in bytes", "step_bytes_max", &bytes, &bytes_max)
-            .map_err(|error| {
-                JobError::new("limit", format!("step {:?}: {error}", self.name), false)
-            })?;
+            .map_err(|error| JobError::over_limit(format!("step {:?}: {error}", self.name)))?;
         let (lease, name) = (self.ctx.0.lease.clone(), self.name.clone());
         let alone = flight.alone();
         let checkpoint = Checkpoint { lease, name, position, output, alone, started_at };
@@ -219,13 +204,13 @@ fn stored<T: DeserializeOwned>(name: &str, output: &Json) -> Result<T, JobError>
 
 /// A running step body or sleep. Detects whether other work of the handler may have run
 /// concurrently.
-pub(super) struct InFlight<'a> {
+pub(super) struct RunningStep<'a> {
     ctx: &'a Ctx,
     follows: bool,
     begun: u64,
 }
 
-impl<'a> InFlight<'a> {
+impl<'a> RunningStep<'a> {
     pub(super) fn begin(ctx: &'a Ctx) -> Self {
         let mut state = ctx.state();
         let follows = state.in_flight == 0 && state.follows();
@@ -241,7 +226,7 @@ impl<'a> InFlight<'a> {
     }
 }
 
-impl Drop for InFlight<'_> {
+impl Drop for RunningStep<'_> {
     fn drop(&mut self) {
         self.ctx.state().in_flight -= 1;
     }
@@ -257,7 +242,11 @@ where
     type Output = Result<T, JobError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
+    fn into_future(mut self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let result = self.replay_or_run().await;
+            self.ctx.state().record_return();
+            result
+        })
     }
 }

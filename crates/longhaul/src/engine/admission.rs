@@ -7,12 +7,13 @@
 //! is approximate.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::Shared;
+use super::EngineState;
 use crate::job::{Name, TenantId, Timestamp};
 use crate::store::StoreError;
+use crate::sync::Mutex;
 
 /// Minimum interval between counts of a quota that seems to be used up.
 const COUNT_AT_MOST_EVERY: Duration = Duration::from_secs(1);
@@ -34,7 +35,7 @@ struct PendingCount {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum QuotaDecision {
     Admit,
     Reject,
     CountFirst,
@@ -46,16 +47,20 @@ impl PendingCount {
         self.counted.saturating_add(self.accepted).saturating_add(self.in_flight)
     }
 
-    fn verdict(&self, max: u64, now: Timestamp) -> Verdict {
-        let Some(counted_at) = self.counted_at else { return Verdict::CountFirst };
+    fn decision(&self, max: u64, now: Timestamp) -> QuotaDecision {
+        let Some(counted_at) = self.counted_at else { return QuotaDecision::CountFirst };
         let (estimate, age) = (self.estimate(), now.since(counted_at));
         if estimate >= max {
-            return if age < COUNT_AT_MOST_EVERY { Verdict::Reject } else { Verdict::CountFirst };
+            return if age < COUNT_AT_MOST_EVERY {
+                QuotaDecision::Reject
+            } else {
+                QuotaDecision::CountFirst
+            };
         }
         if estimate > max / 2 && age >= COUNT_AGE_MAX {
-            return Verdict::CountFirst;
+            return QuotaDecision::CountFirst;
         }
-        Verdict::Admit
+        QuotaDecision::Admit
     }
 
     fn admit(&mut self) {
@@ -98,13 +103,11 @@ type QuotaKey = (TenantId, Option<Name>);
 pub(crate) struct Admission {
     /// Quotas per tenant for single queues.
     queues: HashMap<Name, u64>,
-    /// Locked for a map access, never across an await.
     quotas: Mutex<HashMap<QuotaKey, Arc<Quota>>>,
 }
 
 #[derive(Debug, Default)]
 struct Quota {
-    /// Locked for a few field writes, never across an await.
     count: Mutex<PendingCount>,
     /// Held by the caller that counts, so that concurrent callers share one count.
     counting: tokio::sync::Mutex<()>,
@@ -113,8 +116,10 @@ struct Quota {
 #[derive(Debug)]
 pub(super) enum QuotaExceeded {
     /// The quota of this queue, or of the tenant, is used up.
-    Full { queue: Option<Name>, max: u64 },
-    /// The count failed.
+    Full {
+        queue: Option<Name>,
+        max: u64,
+    },
     Store(StoreError),
 }
 
@@ -126,7 +131,7 @@ impl Reservation {
     /// Returns the quota, because no job was stored.
     pub(super) fn release(mut self) {
         for quota in std::mem::take(&mut self.0) {
-            quota.count().release();
+            quota.count.lock().release();
         }
     }
 }
@@ -134,23 +139,19 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         for quota in &self.0 {
-            quota.count().accept();
+            quota.count.lock().accept();
         }
     }
 }
 
 impl Quota {
-    fn count(&self) -> MutexGuard<'_, PendingCount> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn decide(&self, max: u64, now: Timestamp) -> Verdict {
-        let mut count = self.count();
-        let verdict = count.verdict(max, now);
-        if verdict == Verdict::Admit {
+    fn decide(&self, max: u64, now: Timestamp) -> QuotaDecision {
+        let mut count = self.count.lock();
+        let decision = count.decision(max, now);
+        if decision == QuotaDecision::Admit {
             count.admit();
         }
-        verdict
+        decision
     }
 }
 
@@ -165,7 +166,7 @@ impl Admission {
         tenant: &TenantId,
         queue: &Name,
         max: u64,
-        shared: &Shared,
+        shared: &EngineState,
     ) -> Result<Reservation, QuotaExceeded> {
         let mut reservation = Reservation(Vec::with_capacity(2));
         for (queue, max) in self.quotas_of(queue, max) {
@@ -184,31 +185,36 @@ impl Admission {
         &self,
         id: QuotaKey,
         max: u64,
-        shared: &Shared,
+        shared: &EngineState,
     ) -> Result<Arc<Quota>, QuotaExceeded> {
         let quota = self.quota(&id);
-        let mut verdict = quota.decide(max, shared.clock.now());
-        if verdict == Verdict::CountFirst {
+        let mut decision = quota.decide(max, shared.clock.now());
+        if decision == QuotaDecision::CountFirst {
             let _counting = quota.counting.lock().await;
             // Another caller may have counted while this one waited for the lock.
-            verdict = quota.decide(max, shared.clock.now());
-            if verdict == Verdict::CountFirst {
-                quota.count().begin_count();
+            decision = quota.decide(max, shared.clock.now());
+            if decision == QuotaDecision::CountFirst {
+                quota.count.lock().begin_count();
                 let counted = shared.store.count_pending(&id.0, id.1.as_ref(), max).await;
-                quota.count().end_count(counted.map_err(QuotaExceeded::Store)?, shared.clock.now());
-                verdict = quota.decide(max, shared.clock.now());
+                quota
+                    .count
+                    .lock()
+                    .end_count(counted.map_err(QuotaExceeded::Store)?, shared.clock.now());
+                decision = quota.decide(max, shared.clock.now());
             }
         }
-        match verdict {
-            Verdict::Admit => Ok(quota),
-            Verdict::Reject | Verdict::CountFirst => Err(QuotaExceeded::Full { queue: id.1, max }),
+        match decision {
+            QuotaDecision::Admit => Ok(quota),
+            QuotaDecision::Reject | QuotaDecision::CountFirst => {
+                Err(QuotaExceeded::Full { queue: id.1, max })
+            }
         }
     }
 
     /// Records a job that became pending without a submission: a resumed or forked one.
     pub(super) fn record_pending(&self, tenant: &TenantId, queue: &Name) {
         for (queue, _) in self.quotas_of(queue, 0) {
-            self.quota(&(tenant.clone(), queue)).count().record_pending();
+            self.quota(&(tenant.clone(), queue)).count.lock().record_pending();
         }
     }
 
@@ -219,7 +225,7 @@ impl Admission {
     }
 
     fn quota(&self, id: &QuotaKey) -> Arc<Quota> {
-        let mut quotas = self.quotas.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut quotas = self.quotas.lock();
         if let Some(quota) = quotas.get(id) {
             return Arc::clone(quota);
         }
@@ -246,37 +252,37 @@ mod tests {
 
     #[test]
     fn quota_without_a_count_is_counted_first() {
-        assert_eq!(PendingCount::default().verdict(MAX, at(0)), Verdict::CountFirst);
-        assert_eq!(counted(0).verdict(MAX, at(0)), Verdict::Admit);
+        assert_eq!(PendingCount::default().decision(MAX, at(0)), QuotaDecision::CountFirst);
+        assert_eq!(counted(0).decision(MAX, at(0)), QuotaDecision::Admit);
     }
 
     #[test]
     fn used_up_quota_is_counted_again_after_a_second() {
-        assert_eq!(counted(MAX).verdict(MAX, at(999)), Verdict::Reject);
-        assert_eq!(counted(MAX).verdict(MAX, at(1_000)), Verdict::CountFirst);
-        assert_eq!(counted(0).verdict(0, at(0)), Verdict::Reject, "none are allowed at all");
+        assert_eq!(counted(MAX).decision(MAX, at(999)), QuotaDecision::Reject);
+        assert_eq!(counted(MAX).decision(MAX, at(1_000)), QuotaDecision::CountFirst);
+        assert_eq!(counted(0).decision(0, at(0)), QuotaDecision::Reject, "none are allowed at all");
     }
 
     #[test]
     fn old_count_of_a_quota_suffices_while_half_is_free() {
-        assert_eq!(counted(MAX / 2).verdict(MAX, at(3_600_000)), Verdict::Admit);
-        assert_eq!(counted(MAX / 2 + 1).verdict(MAX, at(9_999)), Verdict::Admit);
-        assert_eq!(counted(MAX / 2 + 1).verdict(MAX, at(10_000)), Verdict::CountFirst);
+        assert_eq!(counted(MAX / 2).decision(MAX, at(3_600_000)), QuotaDecision::Admit);
+        assert_eq!(counted(MAX / 2 + 1).decision(MAX, at(9_999)), QuotaDecision::Admit);
+        assert_eq!(counted(MAX / 2 + 1).decision(MAX, at(10_000)), QuotaDecision::CountFirst);
     }
 
     #[test]
     fn reservations_and_accepted_jobs_use_up_the_quota() {
         let mut count = counted(MAX - 2);
         count.admit();
-        assert_eq!(count.verdict(MAX, at(0)), Verdict::Admit);
+        assert_eq!(count.decision(MAX, at(0)), QuotaDecision::Admit);
         count.admit();
-        assert_eq!(count.verdict(MAX, at(0)), Verdict::Reject);
+        assert_eq!(count.decision(MAX, at(0)), QuotaDecision::Reject);
         count.accept();
-        assert_eq!(count.verdict(MAX, at(0)), Verdict::Reject);
+        assert_eq!(count.decision(MAX, at(0)), QuotaDecision::Reject);
         count.release();
-        assert_eq!(count.verdict(MAX, at(0)), Verdict::Admit);
+        assert_eq!(count.decision(MAX, at(0)), QuotaDecision::Admit);
         count.record_pending();
-        assert_eq!(count.verdict(MAX, at(0)), Verdict::Reject);
+        assert_eq!(count.decision(MAX, at(0)), QuotaDecision::Reject);
     }
 
     #[test]

@@ -13,20 +13,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::admission::Admission;
 use super::kind_registry::RemoteKinds;
-use super::payload_store::EncryptedBlobs;
-use super::{
-    DeliveryWindows, DeliveryWorker, Engine, JobArgs, Kind, Shared,
-    retry_after::RetryAfterEstimator, watchers::Watchers,
-};
-use crate::blob::{BlobError, Blobs, Keyring};
+use super::retry_after::RetryAfterEstimator;
+use super::watchers::Watchers;
+use super::{DeliveryWorker, EncryptedBlobs, Engine, EngineState, JobArgs, Kind};
 use crate::clock::Clock;
 use crate::ctx::Ctx;
 use crate::job::{
     DELIVERY_KIND, IdSource, IntoName, JobError, Limits, Name, NameError, Retention, TenantId,
 };
+use crate::setters::setters;
+#[cfg(feature = "postgres")]
+use crate::store::postgres::PostgresStore;
 #[cfg(feature = "sqlite")]
 use crate::store::sqlite::{OpenError, SqliteStore};
-use crate::store::{FlowLimit, FlowLimits, QueueCapacity, ReplicaState, Store};
+use crate::store::{FlowLimit, FlowLimits, ReplicaState, Store};
 use crate::worker::{WorkerSettings, Workers, heartbeat};
 
 /// Configures an engine. Everything has a default; without a store, jobs are in memory.
@@ -54,11 +54,11 @@ pub struct EngineBuilder {
     flow: FlowLimits,
     pending: HashMap<Name, u64>,
     retention: Retention,
-    payload_retention: Duration,
-    encrypted_blobs: Option<EncryptedBlobs>,
+    pub(super) payload_retention: Duration,
+    pub(super) encrypted_blobs: Option<EncryptedBlobs>,
     work_root: Option<PathBuf>,
     kinds: Vec<Kind>,
-    delivery_worker: Option<(Kind, usize, DeliveryWindows)>,
+    pub(super) delivery_worker: Option<DeliveryWorker>,
     settings: WorkerSettings,
     invalid_name: Option<NameError>,
 }
@@ -94,6 +94,7 @@ pub enum BuildError {
     #[error("two kinds have the name {0:?}")]
     KindTwice(String),
     /// The delivery worker has a kind with another name.
+    #[doc(hidden)]
     #[error("the delivery worker must have the kind {DELIVERY_KIND:?}, not {0:?}")]
     DeliveryKind(String),
     /// The lease is not longer than two renewal intervals.
@@ -117,9 +118,6 @@ pub enum BuildError {
         /// The process that has the name, if it can be read.
         holder: Option<Box<ReplicaState>>,
     },
-    /// The blob store cannot be opened.
-    #[error(transparent)]
-    Blobs(BlobError),
     /// The lease renewal thread cannot be started.
     #[error("cannot start the thread that renews leases")]
     Thread(#[source] std::io::Error),
@@ -149,34 +147,71 @@ impl Default for EngineBuilder {
 }
 
 impl EngineBuilder {
-    /// Stores jobs in a SQLite file, which is created if it does not exist. One process can open it
-    /// at a time.
-    #[cfg(feature = "sqlite")]
-    pub fn sqlite(mut self, path: impl Into<PathBuf>) -> Self {
-        self.store = StoreChoice::Sqlite(path.into());
-        self
-    }
+    setters! {
+        /// Stores jobs in a SQLite file, which is created if it does not exist. One process can open
+        /// it at a time.
+        #[cfg(feature = "sqlite")]
+        sqlite(path: impl Into<PathBuf>) { store = StoreChoice::Sqlite(path.into()) }
 
-    /// Stores jobs in a Postgres database, which any number of processes can share. See
-    /// [`PostgresStore::open`](crate::store::postgres::PostgresStore::open) for the URL's
-    /// parameters.
-    #[cfg(feature = "postgres")]
-    pub fn postgres(mut self, url: impl Into<String>) -> Self {
-        self.store = StoreChoice::Postgres(url.into());
-        self
-    }
+        /// Stores jobs in a Postgres database, which any number of processes can share. See
+        /// [`PostgresStore::open`](crate::store::postgres::PostgresStore::open) for the URL's
+        /// parameters.
+        #[cfg(feature = "postgres")]
+        postgres(url: impl Into<String>) { store = StoreChoice::Postgres(url.into()) }
 
-    /// Stores jobs in memory, for tests and experiments. They are lost with the process.
-    #[cfg(feature = "sqlite")]
-    pub fn memory(mut self) -> Self {
-        self.store = StoreChoice::Memory;
-        self
-    }
+        /// Stores jobs in memory, for tests and experiments. They are lost with the process.
+        #[cfg(feature = "sqlite")]
+        memory() { store = StoreChoice::Memory }
 
-    /// Uses this store.
-    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.store = StoreChoice::Given(store);
-        self
+        /// Uses this store.
+        store(store: Arc<dyn Store>) { store = StoreChoice::Given(store) }
+
+        /// Sets the tenant of the engine. Defaults to `default`.
+        tenant(tenant: TenantId) { tenant = tenant }
+
+        /// Sets the name of this replica, which must be unique among the processes that share a
+        /// store. Random by default.
+        replica(name: impl Into<String>) { replica = Some(name.into()) }
+
+        /// Sets the role that heartbeats report. Informational: set
+        /// [`concurrency`](Self::concurrency) to zero for a process that runs no jobs. Defaults to
+        /// `all`.
+        role(role: impl Into<String>) { role = role.into() }
+
+        /// Sets the maximum of jobs that run at the same time in this process. Zero disables
+        /// claiming: the process only submits and watches. Defaults to 4.
+        concurrency(jobs: usize) { settings.concurrency = jobs }
+
+        /// Sets the interval between searches for expired leases. Defaults to 2 s.
+        rescue_interval(interval: Duration) { settings.rescue_interval = interval }
+
+        /// Sets how long a cancelled job may run before its handler is dropped. Defaults to 5 s.
+        cancel_grace(grace: Duration) { settings.cancel_grace = grace }
+
+        /// Sets how long [`Engine::stop`] waits for running jobs before it releases them. Defaults
+        /// to 20 s.
+        stop_grace(grace: Duration) { settings.stop_grace = grace }
+
+        /// Sets how long finished jobs are stored. Defaults to one day for completed and seven days
+        /// for failed or cancelled jobs.
+        retention(retention: Retention) { retention = retention }
+
+        /// Sets the parent directory of the attempts' working directories. Defaults to a directory
+        /// below the system's temporary directory. A process that starts should delete what a
+        /// crashed one left there.
+        work_root(path: impl Into<PathBuf>) { work_root = Some(path.into()) }
+
+        /// Sets the limits on submissions and running jobs, for example
+        /// `Limits { steps_max: 100, ..Limits::default() }`.
+        limits(limits: Limits) { limits = limits }
+
+        /// Limits concurrency and rate of each tenant, over all replicas. Every replica that claims
+        /// must set it. For kinds see [`Kind::running_max`].
+        tenant_limit(limit: FlowLimit) { flow.tenants = limit }
+
+        /// Sets the clock. A store passed to [`store`](Self::store) has its own clock: use the same
+        /// one for both.
+        clock(clock: Clock) { clock = clock }
     }
 
     /// Adds the kind of a typed handler, with default settings. See [`JobArgs`].
@@ -210,51 +245,6 @@ impl EngineBuilder {
         self
     }
 
-    /// Delivers webhooks with this kind, whose handler gets a [`Delivery`](crate::job::Delivery).
-    /// `concurrency` is the maximum of deliveries in flight, apart from other jobs. The kind's name
-    /// must be [`DELIVERY_KIND`](crate::job::DELIVERY_KIND), which clients cannot submit.
-    ///
-    /// Each receiver has its own queue ([`Receiver::queue`](crate::job::Receiver::queue)), and
-    /// queues are claimed round-robin. Before each claim, `windows` gets the deliveries in flight
-    /// by queue and returns how many each queue may have: few for a receiver that hangs, so that it
-    /// does not use up the slots. One claim takes at most a quarter of the slots.
-    pub fn delivery_worker(
-        mut self,
-        kind: Kind,
-        concurrency: usize,
-        windows: impl Fn(&HashMap<Name, usize>) -> QueueCapacity + Send + Sync + 'static,
-    ) -> Self {
-        self.delivery_worker = Some((kind, concurrency, Arc::new(windows)));
-        self
-    }
-
-    /// Sets the tenant of the engine. Defaults to `default`.
-    pub fn tenant(mut self, tenant: TenantId) -> Self {
-        self.tenant = tenant;
-        self
-    }
-
-    /// Sets the name of this replica, which must be unique among the processes that share a store.
-    /// Random by default.
-    pub fn replica(mut self, name: impl Into<String>) -> Self {
-        self.replica = Some(name.into());
-        self
-    }
-
-    /// Sets the role that heartbeats report. Informational: set [`concurrency`](Self::concurrency)
-    /// to zero for a process that runs no jobs. Defaults to `all`.
-    pub fn role(mut self, role: impl Into<String>) -> Self {
-        self.role = role.into();
-        self
-    }
-
-    /// Sets the maximum of jobs that run at the same time in this process. Zero disables claiming:
-    /// the process only submits and watches. Defaults to 4.
-    pub fn concurrency(mut self, jobs: usize) -> Self {
-        self.settings.concurrency = jobs;
-        self
-    }
-
     /// Sets the lease duration and the renewal interval. Defaults to 15 s and 5 s; the lease must
     /// be longer than two intervals.
     pub fn lease(mut self, lasts: Duration, renewed_every: Duration) -> Self {
@@ -263,63 +253,19 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets the interval between searches for expired leases. Defaults to 2 s.
-    pub fn rescue_interval(mut self, interval: Duration) -> Self {
-        self.settings.rescue_interval = interval;
-        self
-    }
-
-    /// Sets how long a cancelled job may run before its handler is dropped. Defaults to 5 s.
-    pub fn cancel_grace(mut self, grace: Duration) -> Self {
-        self.settings.cancel_grace = grace;
-        self
-    }
-
-    /// Sets how long [`Engine::stop`] waits for running jobs before it releases them. Defaults to
-    /// 20 s.
-    pub fn stop_grace(mut self, grace: Duration) -> Self {
-        self.settings.stop_grace = grace;
-        self
-    }
-
-    /// Sets how long finished jobs are stored. Defaults to one day for completed and seven days for
-    /// failed or cancelled jobs.
-    pub fn retention(mut self, retention: Retention) -> Self {
-        self.retention = retention;
-        self
-    }
-
-    /// Sets how long a payload waits for its job to be claimed before the job fails. Defaults to
-    /// one hour.
-    pub fn payload_retention(mut self, kept: Duration) -> Self {
-        self.payload_retention = kept;
-        self
-    }
-
-    /// Stores payloads and artifacts in `blobs`. Each is encrypted with its own key, which is
-    /// encrypted with the keyring's current key. An in-memory engine has an in-memory blob store by
-    /// default; others have none.
-    pub fn blobs(mut self, blobs: Blobs, keyring: impl Into<Arc<Keyring>>) -> Self {
-        self.encrypted_blobs = Some(EncryptedBlobs::new(blobs, keyring.into()));
-        self
-    }
-
-    /// Sets the parent directory of the attempts' working directories. Defaults to a directory
-    /// below the system's temporary directory. A process that starts should delete what a crashed
-    /// one left there.
-    pub fn work_root(mut self, path: impl Into<PathBuf>) -> Self {
-        self.work_root = Some(path.into());
-        self
-    }
-
-    /// Sets the limits on submissions and running jobs.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
     /// Limits concurrency and rate of a queue, over all tenants and replicas. Every replica that
     /// claims must set it. Jobs over the limit stay pending; other queues are not affected.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use longhaul::Engine;
+    /// use longhaul::job::Rate;
+    /// use longhaul::store::FlowLimit;
+    ///
+    /// let rate = Some(Rate::new(100, Duration::from_mins(1)));
+    /// let limit = FlowLimit { running_max: Some(2), rate };
+    /// let builder = Engine::builder().queue_limit("mail", limit);
+    /// ```
     pub fn queue_limit(mut self, queue: impl IntoName, limit: FlowLimit) -> Self {
         let Some(queue) = self.checked(queue) else { return self };
         self.flow.queues.retain(|(name, _)| *name != queue);
@@ -332,20 +278,6 @@ impl EngineBuilder {
     pub fn queue_pending_max(mut self, queue: impl IntoName, max: u64) -> Self {
         let Some(queue) = self.checked(queue) else { return self };
         self.pending.insert(queue, max);
-        self
-    }
-
-    /// Limits concurrency and rate of each tenant, over all replicas. Every replica that claims
-    /// must set it. For kinds see [`Kind::running_max`].
-    pub fn tenant_limit(mut self, limit: FlowLimit) -> Self {
-        self.flow.tenants = limit;
-        self
-    }
-
-    /// Sets the clock. A store passed to [`store`](Self::store) has its own clock: use the same one
-    /// for both.
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
         self
     }
 
@@ -372,28 +304,25 @@ impl EngineBuilder {
             let (lease, renew) = (self.settings.lease, self.settings.renew);
             return Err(BuildError::LeaseTooShort { lease, renew });
         }
-        let clock = self.clock.clone();
         let encrypted_blobs = match (self.encrypted_blobs, &self.store) {
-            (None, StoreChoice::Memory) => {
-                let blobs = Blobs::open("memory:").map_err(BuildError::Blobs)?;
-                Some(EncryptedBlobs::new(blobs, Keyring::generate().into()))
-            }
+            (None, StoreChoice::Memory) => EncryptedBlobs::memory(),
             (encrypted_blobs, _) => encrypted_blobs,
         };
         let store: Arc<dyn Store> = match self.store {
             #[cfg(feature = "sqlite")]
-            StoreChoice::Memory => Arc::new(SqliteStore::memory(clock)?),
+            StoreChoice::Memory => Arc::new(SqliteStore::memory(self.clock.clone())?),
             #[cfg(not(feature = "sqlite"))]
             StoreChoice::Memory => return Err(BuildError::NoStore),
             #[cfg(feature = "sqlite")]
             StoreChoice::Sqlite(path) => {
+                let clock = self.clock.clone();
                 // Opening may recover a write-ahead log, which must not block the runtime.
                 let opening = tokio::task::spawn_blocking(move || SqliteStore::open(path, clock));
                 Arc::new(opening.await.map_err(|error| BuildError::Thread(error.into()))??)
             }
             #[cfg(feature = "postgres")]
             StoreChoice::Postgres(url) => {
-                let opened = crate::store::postgres::PostgresStore::open(&url, clock).await;
+                let opened = PostgresStore::open(&url, self.clock.clone()).await;
                 Arc::new(opened.map_err(BuildError::Postgres)?)
             }
             StoreChoice::Given(store) => store,
@@ -402,18 +331,14 @@ impl EngineBuilder {
         let work_root = self.work_root.unwrap_or_else(|| {
             std::env::temp_dir().join(format!("longhaul-{}", std::process::id()))
         });
-        let delivery_worker = match self.delivery_worker {
-            Some((kind, jobs, windows)) => {
-                if kind.checked_name()?.as_str() != DELIVERY_KIND {
-                    return Err(BuildError::DeliveryKind(kind.name().to_owned()));
-                }
-                Some(DeliveryWorker { kind: Arc::new(kind), jobs, windows })
-            }
-            None => None,
-        };
-        let shared = Arc::new(Shared {
+        if let Some(DeliveryWorker { kind, .. }) = &self.delivery_worker
+            && kind.checked_name()?.as_str() != DELIVERY_KIND
+        {
+            return Err(BuildError::DeliveryKind(kind.name().to_owned()));
+        }
+        let shared = Arc::new(EngineState {
             wake_deliveries: store.outbox_notify(),
-            delivery_worker,
+            delivery_worker: self.delivery_worker,
             store,
             clock: self.clock,
             replica,

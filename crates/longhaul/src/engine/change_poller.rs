@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Shared;
+use super::EngineState;
 use crate::job::Retry;
 use crate::store::ChangeNotifications;
 
@@ -18,12 +18,12 @@ use crate::store::ChangeNotifications;
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Minimum interval between polls, regardless of the number of notifications.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Backoff while the store fails.
-const BACKOFF: Retry =
+/// Backoff of loops that poll the store, while it fails.
+pub(crate) const BACKOFF: Retry =
     Retry { max_attempts: u32::MAX, first: Duration::from_secs(1), max: Duration::from_secs(30) };
 
 /// Starts polling, if other processes can share the store.
-pub(crate) fn start(shared: &Arc<Shared>, tasks: &TaskTracker, ended: &CancellationToken) {
+pub(crate) fn start(shared: &Arc<EngineState>, tasks: &TaskTracker, ended: &CancellationToken) {
     let Some(ChangeNotifications { ready: due, jobs }) = shared.store.change_notifications() else {
         return;
     };
@@ -38,7 +38,7 @@ pub(crate) fn start(shared: &Arc<Shared>, tasks: &TaskTracker, ended: &Cancellat
 }
 
 /// Wakes the claim loops when another replica made a job due.
-async fn wake_for(shared: &Shared, mut due: watch::Receiver<u64>) {
+async fn wake_for(shared: &EngineState, mut due: watch::Receiver<u64>) {
     loop {
         notification(&mut due).await;
         shared.wake_all();
@@ -46,7 +46,7 @@ async fn wake_for(shared: &Shared, mut due: watch::Receiver<u64>) {
 }
 
 /// Polls all watched jobs with one query, as long as there are watchers.
-async fn poll_jobs(shared: &Shared, mut jobs: watch::Receiver<u64>) {
+async fn poll_jobs(shared: &EngineState, mut jobs: watch::Receiver<u64>) {
     let mut failures = 0;
     loop {
         let watched = shared.watchers.watched().await;

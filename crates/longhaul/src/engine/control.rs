@@ -13,7 +13,7 @@ use crate::job::{
 };
 use crate::store::{Filter, Page, PageRequest, QueueState, ReplicaState, StoreError};
 
-/// Jobs that a bulk command reads at a time.
+/// Jobs that a bulk command reads and changes at a time.
 const BULK_PAGE: usize = 500;
 /// Jobs that a stream reads at a time.
 const STREAM_PAGE: usize = 100;
@@ -33,7 +33,15 @@ impl Engine {
     ///
     /// Jobs that are submitted while the stream is read are not included.
     pub fn jobs(&self, filter: Filter) -> BoxStream<'static, Result<Job, StoreError>> {
-        let first = Some(PageRequest { limit: STREAM_PAGE, before: None });
+        self.jobs_by(filter, STREAM_PAGE)
+    }
+
+    fn jobs_by(
+        &self,
+        filter: Filter,
+        page_size: usize,
+    ) -> BoxStream<'static, Result<Job, StoreError>> {
+        let first = Some(PageRequest { limit: page_size, before: None });
         let engine = self.clone();
         let pages = stream::try_unfold(first, move |page| {
             let (engine, filter) = (engine.clone(), filter.clone());
@@ -126,7 +134,7 @@ impl Engine {
         failpoint::reach(Failpoint::Purged).await;
         self.shared.blob_gc_wake.notify_one();
         if !self.tenant.is_outbox()
-            && let Err(error) = self.outbox().purge_deliveries_of(id).await
+            && let Err(error) = self.for_tenant(self.tenant.outbox()).purge_deliveries_of(id).await
         {
             // Remaining deliveries are pruned by their own retention.
             tracing::warn!(%error, job.id = %id, "cannot delete the deliveries of a deleted job");
@@ -136,24 +144,19 @@ impl Engine {
 
     /// Deletes finished deliveries of a job, because they contain the job and its result.
     async fn purge_deliveries_of(&self, id: JobId) -> Result<(), StoreError> {
-        let filter = Filter { parent: Some(id), ..Filter::default() };
-        let mut page = PageRequest { limit: BULK_PAGE, before: None };
-        loop {
-            let Page { jobs, next } = self.jobs_page(&filter, &page).await?;
-            for delivery in
-                jobs.iter().filter(|delivery| BulkCommand::Purge.changes(delivery.status))
-            {
-                match self.shared.store.purge(&self.tenant, delivery.id).await {
-                    // It was sent again, or another caller deleted it.
-                    Ok(()) | Err(StoreError::WrongStatus { .. } | StoreError::Gone) => {}
-                    Err(error) => return Err(error),
-                }
+        let mut deliveries =
+            self.jobs_by(Filter { parent: Some(id), ..Filter::default() }, BULK_PAGE);
+        while let Some(delivery) = deliveries.try_next().await? {
+            if !BulkCommand::Purge.changes(delivery.status) {
+                continue;
             }
-            match next {
-                Some(next) => page.before = Some(next),
-                None => return Ok(()),
+            match self.shared.store.purge(&self.tenant, delivery.id).await {
+                // It was sent again, or another caller deleted it.
+                Ok(()) | Err(StoreError::WrongStatus { .. } | StoreError::Gone) => {}
+                Err(error) => return Err(error),
             }
         }
+        Ok(())
     }
 
     /// Cancels, resumes or purges every job that matches and whose status allows it. Returns how
@@ -162,12 +165,11 @@ impl Engine {
     /// Not one transaction: each job is checked with its status at that moment.
     pub async fn bulk(&self, filter: &Filter, command: BulkCommand) -> Result<u64, StoreError> {
         let mut done = 0;
-        let mut page = PageRequest { limit: BULK_PAGE, before: None };
-        loop {
-            let Page { jobs, next } = self.jobs_page(filter, &page).await?;
-            // Concurrently, so that the writes of a page share their syncs.
+        let mut jobs = self.jobs_by(filter.clone(), BULK_PAGE).try_ready_chunks(BULK_PAGE);
+        while let Some(chunk) = jobs.try_next().await.map_err(|error| error.1)? {
+            // Concurrently, so that the writes of a chunk share their syncs.
             let mut results = JoinSet::new();
-            for job in jobs.into_iter().filter(|job| command.changes(job.status)) {
+            for job in chunk.into_iter().filter(|job| command.changes(job.status)) {
                 let engine = self.clone();
                 results.spawn(async move { engine.run_command(job.id, command).await });
             }
@@ -184,11 +186,8 @@ impl Engine {
                     Err(error) => return Err(error),
                 }
             }
-            match next {
-                Some(next) => page.before = Some(next),
-                None => return Ok(done),
-            }
         }
+        Ok(done)
     }
 
     async fn run_command(&self, id: JobId, command: BulkCommand) -> Result<(), StoreError> {

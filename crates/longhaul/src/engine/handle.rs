@@ -14,6 +14,21 @@ use crate::store::StoreError;
 ///
 /// Awaiting the handle waits for the result, like [`JobHandle::result`]. Dropping it has no effect
 /// on the job.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use longhaul::{Ctx, Engine, ResultError, JobError};
+/// # let engine = Engine::builder()
+/// #     .kind("fail", |_: Ctx, (): ()| async { Err::<(), _>(JobError::fatal("no paper")) })
+/// #     .start().await?;
+/// let job = engine.submit_raw("fail", &()).await?;
+/// match job.result().await {
+///     Ok(result) => println!("{}: {}", job.id(), result.as_str()),
+///     Err(ResultError::Failed(error)) => assert_eq!(error.message, "no paper"),
+///     Err(error) => return Err(error.into()),
+/// }
+/// # engine.stop().await; Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct JobHandle<T = Json> {
     engine: Engine,
@@ -97,13 +112,18 @@ impl<T> JobHandle<T> {
 
     /// Waits for the job and deserializes its result as `R`.
     pub async fn result_as<R: DeserializeOwned>(&self) -> Result<R, ResultError> {
-        let Record { job, result, .. } = self.wait().await?;
-        match (job.status, result, job.error) {
-            (Status::Completed, Some(result), _) => Ok(result.to()?),
-            (Status::Cancelled, ..) => Err(ResultError::Cancelled),
-            (_, _, Some(error)) => Err(ResultError::Failed(error)),
-            (_, _, None) => Err(ResultError::Failed(JobError::fatal("no reason was recorded"))),
-        }
+        result_of(self.wait().await?)
+    }
+}
+
+/// Returns the result of a finished job.
+pub(crate) fn result_of<R: DeserializeOwned>(record: Record) -> Result<R, ResultError> {
+    let Record { job, result, .. } = record;
+    match (job.status, result, job.error) {
+        (Status::Completed, Some(result), _) => Ok(result.to()?),
+        (Status::Cancelled, ..) => Err(ResultError::Cancelled),
+        (_, _, Some(error)) => Err(ResultError::Failed(error)),
+        (_, _, None) => Err(ResultError::Failed(JobError::fatal("no reason was recorded"))),
     }
 }
 

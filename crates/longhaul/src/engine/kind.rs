@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use super::JobArgs;
 use crate::ctx::Ctx;
 use crate::job::{Fingerprint, IntoName, JobError, Json, JsonError, Name, NameError, Retry};
+use crate::setters::setters;
 
 type HandlerFuture = Pin<Box<dyn Future<Output = Result<Json, JobError>> + Send>>;
 
@@ -18,7 +19,7 @@ type HandlerFuture = Pin<Box<dyn Future<Output = Result<Json, JobError>> + Send>
 pub type FingerprintFn = fn(&Json) -> Json;
 
 /// A handler with its types erased.
-pub type Handler = Arc<dyn Fn(Ctx, Json) -> HandlerFuture + Send + Sync>;
+type Handler = Arc<dyn Fn(Ctx, Json) -> HandlerFuture + Send + Sync>;
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
@@ -34,6 +35,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 ///     .retry(Retry::times(5));
 /// assert_eq!(kind.settings().concurrency, Some(4));
 /// ```
+#[must_use = "a kind has no effect until it is registered with an engine"]
 #[derive(Clone)]
 pub struct Kind {
     name: Result<Name, NameError>,
@@ -61,7 +63,7 @@ pub struct KindSettings {
     pub code_version: Option<String>,
     /// Fixed value for [`Engine::retry_after`](crate::Engine::retry_after), instead of an estimate.
     pub retry_after: Option<Duration>,
-    /// Whether jobs may have a payload. Defaults to true.
+    /// True if jobs may have a payload. Defaults to true.
     pub accepts_payload: bool,
     /// One line for people who list the kinds.
     pub description: String,
@@ -127,7 +129,6 @@ impl Kind {
     }
 
     /// Sets the queue of jobs that are submitted without one.
-    #[must_use]
     pub fn queue(mut self, queue: impl IntoName) -> Self {
         match queue.into_name() {
             Ok(queue) => self.settings.queue = queue,
@@ -136,77 +137,40 @@ impl Kind {
         self
     }
 
-    /// Limits how many of its jobs run at the same time in this process.
-    #[must_use]
-    pub fn concurrency(mut self, jobs: usize) -> Self {
-        self.settings.concurrency = Some(jobs);
-        self
-    }
+    setters! {
+        /// Limits how many of its jobs run at the same time in this process.
+        concurrency(jobs: usize) { settings.concurrency = Some(jobs) }
 
-    /// Limits how many of its jobs run at the same time on all replicas. Every replica that runs
-    /// the kind must set the same limit, because each applies it to its own claims.
-    #[must_use]
-    pub fn running_max(mut self, jobs: u32) -> Self {
-        self.settings.running_max = Some(jobs);
-        self
-    }
+        /// Limits how many of its jobs run at the same time on all replicas. Every replica that runs
+        /// the kind must set the same limit, because each applies it to its own claims.
+        running_max(jobs: u32) { settings.running_max = Some(jobs) }
 
-    /// Sets the maximum duration of one attempt.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.settings.timeout = timeout;
-        self
-    }
+        /// Sets the maximum duration of one attempt. Defaults to 30 minutes.
+        timeout(timeout: Duration) { settings.timeout = timeout }
 
-    /// Sets the number of attempts and the backoff between them.
-    #[must_use]
-    pub fn retry(mut self, retry: Retry) -> Self {
-        self.settings.retry = retry;
-        self
-    }
+        /// Sets the number of attempts and the backoff between them. Defaults to [`Retry::JOB`].
+        retry(retry: Retry) { settings.retry = retry }
 
-    /// Sets the version of the handler's code. A job records the version that first claimed it,
-    /// and the error for changed steps names both versions.
-    #[must_use]
-    pub fn code_version(mut self, version: impl Into<String>) -> Self {
-        self.settings.code_version = Some(version.into());
-        self
-    }
+        /// Sets the version of the handler's code. A job records the version that first claimed it,
+        /// and the error for changed steps names both versions.
+        code_version(version: impl Into<String>) { settings.code_version = Some(version.into()) }
 
-    /// Sets a fixed value for [`Engine::retry_after`](crate::Engine::retry_after).
-    #[must_use]
-    pub fn retry_after(mut self, retry_after: Duration) -> Self {
-        self.settings.retry_after = Some(retry_after);
-        self
-    }
+        /// Sets a fixed value for [`Engine::retry_after`](crate::Engine::retry_after).
+        retry_after(retry_after: Duration) { settings.retry_after = Some(retry_after) }
 
-    /// Sets whether jobs may have a payload.
-    #[must_use]
-    pub fn accepts_payload(mut self, accepts: bool) -> Self {
-        self.settings.accepts_payload = accepts;
-        self
-    }
+        /// Sets whether jobs may have a payload. Defaults to true.
+        accepts_payload(accepts: bool) { settings.accepts_payload = accepts }
 
-    /// Sets the part of an input that is compared when an idempotency key is used again. Defaults
-    /// to the whole input. Every replica that accepts the kind must use the same function.
-    #[must_use]
-    pub fn idempotency_fields(mut self, fields: FingerprintFn) -> Self {
-        self.fingerprint_fn = Some(fields);
-        self
-    }
+        /// Sets the part of an input that is compared when an idempotency key is used again.
+        /// Defaults to the whole input. Every replica that accepts the kind must use the same
+        /// function.
+        idempotency_fields(fields: FingerprintFn) { fingerprint_fn = Some(fields) }
 
-    /// Sets a one-line description.
-    #[must_use]
-    pub fn description(mut self, text: impl Into<String>) -> Self {
-        self.settings.description = text.into();
-        self
-    }
+        /// Sets a one-line description.
+        description(text: impl Into<String>) { settings.description = text.into() }
 
-    /// Sets the JSON Schema of the input.
-    #[must_use]
-    pub fn input_schema(mut self, schema: impl Into<String>) -> Self {
-        self.settings.input_schema = Some(schema.into());
-        self
+        /// Sets the JSON Schema of the input.
+        input_schema(schema: impl Into<String>) { settings.input_schema = Some(schema.into()) }
     }
 
     /// Returns the name, or an empty string if it is not valid.

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use super::{Engine, Kind, Shared, SubmitError};
+use super::{Engine, EngineState, Kind, SubmitError};
 use crate::job::{Name, Timestamp};
 use crate::store::{REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
 
-/// Maximum age of the cached kinds.
 const CACHE_TTL: Duration = Duration::from_secs(5);
 
 /// Cache of the kinds in other replicas' heartbeats.
@@ -42,7 +41,7 @@ impl RemoteKindCache {
 }
 
 impl RemoteKinds {
-    async fn kinds(&self, shared: &Shared) -> Result<Vec<Name>, StoreError> {
+    async fn kinds(&self, shared: &EngineState) -> Result<Vec<Name>, StoreError> {
         let mut known = self.cache.lock().await;
         let now = shared.clock.now();
         if !known.is_fresh(now) {

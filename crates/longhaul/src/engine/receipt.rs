@@ -9,7 +9,7 @@ use crate::store::{Blob, StoreError};
 pub struct Receipt {
     /// The job's id.
     pub job: JobId,
-    /// Whether the job itself was deleted.
+    /// True if the job itself was deleted.
     pub gone: bool,
     /// Payload, artifacts and working directories, in the order in which they were stored.
     pub blobs: Vec<Blob>,

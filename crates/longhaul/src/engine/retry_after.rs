@@ -1,17 +1,16 @@
 //! Estimates `Retry-After` from recent run times and queue lengths.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::job::{Job, Name, Status, TenantId, Timestamp};
 use crate::store::QueueState;
+use crate::sync::Mutex;
 
 /// Weight of the newest run in the moving average.
 const NEWEST: f64 = 0.2;
 /// Maximum age of the count of pending jobs.
 const COUNT_AGE_MAX: Duration = Duration::from_secs(2);
-/// Estimate without data.
 const UNKNOWN: Duration = Duration::from_secs(10);
 /// Smallest and largest estimate.
 const BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -19,7 +18,6 @@ const BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 /// Run times by kind, and counts of pending jobs by tenant and queue.
 #[derive(Debug, Default)]
 pub(crate) struct RetryAfterEstimator {
-    /// Locked for a map access, never across an await.
     seconds: Mutex<HashMap<Name, f64>>,
     waiting: Mutex<HashMap<TenantId, Waiting>>,
 }
@@ -34,7 +32,7 @@ impl RetryAfterEstimator {
     /// Records the run time of a completed job.
     pub(crate) fn ran(&self, kind: &Name, took: Duration) {
         let took = took.as_secs_f64();
-        let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seconds = self.seconds.lock();
         if let Some(average) = seconds.get_mut(kind) {
             *average += (took - *average) * NEWEST;
         } else {
@@ -45,7 +43,7 @@ impl RetryAfterEstimator {
     /// Returns whether the tenant's pending jobs should be counted again. True for one caller at a
     /// time.
     pub(crate) fn wants_count(&self, tenant: &TenantId, now: Timestamp) -> bool {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         match waiting.get_mut(tenant) {
             Some(known) if now.since(known.counted_at) < COUNT_AGE_MAX => false,
             Some(known) => {
@@ -63,14 +61,14 @@ impl RetryAfterEstimator {
     /// Records the pending jobs of the tenant's queues.
     pub(crate) fn counted(&self, tenant: &TenantId, queues: &[QueueState], now: Timestamp) {
         let by_queue = queues.iter().map(|queue| (queue.name.clone(), queue.pending)).collect();
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         waiting.insert(tenant.clone(), Waiting { counted_at: now, by_queue });
     }
 
     /// Estimates when `job` should be polled again, if `side_by_side` jobs of its kind run at the
     /// same time.
     pub(crate) fn retry_after(&self, job: &Job, side_by_side: usize, now: Timestamp) -> Duration {
-        let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let seconds = self.seconds.lock();
         let Some(average) = seconds.get(&job.kind).copied() else {
             return UNKNOWN;
         };
@@ -93,7 +91,7 @@ impl RetryAfterEstimator {
     }
 
     fn waiting(&self, tenant: &TenantId, queue: &Name) -> u64 {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock();
         waiting.get(tenant).and_then(|known| known.by_queue.get(queue)).copied().unwrap_or(0)
     }
 }

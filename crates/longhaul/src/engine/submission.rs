@@ -6,13 +6,14 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::submit::{keep_or_delete, missing_result, no_payload};
-use super::{Engine, JobHandle, Shared, StagedPayload};
+use super::submit::{missing_result, no_payload};
+use super::{Engine, EngineState, JobHandle, StagedPayload};
 use crate::failpoint::{self, Failpoint};
 use crate::job::{
     IntoName, JobId, Json, JsonError, LimitError, Limits, Name, NameError, Retention, Timestamp,
     Webhook, check_limit,
 };
+use crate::setters::setters;
 use crate::store::{NewJob, Start, StoreError};
 
 /// A submission that is being built. Await it to submit the job.
@@ -26,7 +27,7 @@ use crate::store::{NewJob, Start, StoreError};
 #[must_use = "a submission does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct Submission<T = Json> {
-    engine: Engine,
+    pub(super) engine: Engine,
     kind: Result<Name, NameError>,
     input: Input,
     key: Option<String>,
@@ -38,8 +39,8 @@ pub struct Submission<T = Json> {
     labels: BTreeMap<String, String>,
     retention_completed: Option<Duration>,
     retention_failed: Option<Duration>,
-    payload: Option<StagedPayload>,
-    webhook: Option<Webhook>,
+    pub(super) payload: Option<StagedPayload>,
+    pub(super) webhook: Option<Webhook>,
     output: PhantomData<fn() -> T>,
 }
 
@@ -128,85 +129,42 @@ impl<T> Submission<T> {
         }
     }
 
-    /// Sets the idempotency key: 1 to 255 visible ASCII characters. A second submission with the
-    /// same key returns the first one's job.
-    pub fn key(mut self, key: impl Into<String>) -> Self {
-        self.key = Some(key.into());
-        self
-    }
+    setters! {
+        /// Sets the idempotency key: 1 to 255 visible ASCII characters. A second submission with
+        /// the same key returns the first one's job.
+        key(key: impl Into<String>) { key = Some(key.into()) }
 
-    /// Sets the queue. Defaults to the kind's queue.
-    pub fn queue(mut self, queue: impl IntoName) -> Self {
-        self.queue = Some(queue.into_name());
-        self
-    }
+        /// Sets the queue. Defaults to the kind's queue.
+        queue(queue: impl IntoName) { queue = Some(queue.into_name()) }
 
-    /// Sets the priority. Higher runs first; each point equals one minute of waiting. Defaults to 0.
-    pub fn priority(mut self, priority: i32) -> Self {
-        self.priority = priority;
-        self
-    }
+        /// Sets the priority. Higher runs first; each point equals one minute of waiting. Defaults
+        /// to 0.
+        priority(priority: i32) { priority = priority }
 
-    /// Delays the first attempt.
-    pub fn delay(mut self, delay: Duration) -> Self {
-        self.start = Start::In(delay);
-        self
-    }
+        /// Delays the first attempt.
+        delay(delay: Duration) { start = Start::In(delay) }
 
-    /// Sets the time of the first attempt.
-    pub fn run_at(mut self, at: Timestamp) -> Self {
-        self.start = Start::At(at);
-        self
-    }
+        /// Sets the time of the first attempt.
+        run_at(at: Timestamp) { start = Start::At(at) }
 
-    /// Sets the maximum number of attempts. Defaults to the kind's.
-    pub fn max_attempts(mut self, attempts: u32) -> Self {
-        self.max_attempts = Some(attempts);
-        self
-    }
+        /// Sets the maximum number of attempts. Defaults to the kind's.
+        max_attempts(attempts: u32) { max_attempts = Some(attempts) }
 
-    /// Sets the maximum duration of one attempt. Defaults to the kind's.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
+        /// Sets the maximum duration of one attempt. Defaults to the kind's.
+        timeout(timeout: Duration) { timeout = Some(timeout) }
+
+        /// Sets how long the job is stored after it completes. Defaults to the engine's retention.
+        keep_completed(retention: Duration) { retention_completed = Some(retention) }
+
+        /// Sets how long the job is stored after it fails or is cancelled. Defaults to the engine's
+        /// retention.
+        keep_failed(retention: Duration) { retention_failed = Some(retention) }
     }
 
     /// Adds a label.
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
         self
-    }
-
-    /// Sets how long the job is stored after it completes. Defaults to the engine's retention.
-    pub fn keep_completed(mut self, retention: Duration) -> Self {
-        self.retention_completed = Some(retention);
-        self
-    }
-
-    /// Sets how long the job is stored after it fails or is cancelled. Defaults to the engine's
-    /// retention.
-    pub fn keep_failed(mut self, retention: Duration) -> Self {
-        self.retention_failed = Some(retention);
-        self
-    }
-
-    /// Sends the job's events to a webhook, in addition to the tenant's endpoints. Deliveries stay
-    /// pending until an engine with a [`delivery_worker`](crate::EngineBuilder::delivery_worker)
-    /// runs.
-    pub fn webhook(mut self, webhook: Webhook) -> Self {
-        self.webhook = Some(webhook);
-        self
-    }
-
-    /// Attaches a payload that was uploaded with [`Engine::upload`] for the same tenant.
-    pub fn payload(mut self, payload: StagedPayload) -> Self {
-        self.payload = Some(payload);
-        self
-    }
-
-    #[cfg(feature = "postgres")]
-    pub(super) fn engine(&self) -> Engine {
-        self.engine.clone()
     }
 
     async fn submit(mut self) -> Result<JobHandle<T>, SubmitError> {
@@ -218,7 +176,9 @@ impl<T> Submission<T> {
         failpoint::reach(Failpoint::Submitted).await;
         let result = result.unwrap_or_else(|| Err(missing_result()));
         engine.settle_reservation(reservation, &result);
-        keep_or_delete(payload, &result);
+        if let Some(payload) = payload {
+            payload.settle(&result);
+        }
         let submitted = result?;
         if submitted.created {
             engine.shared.wake_for(&engine.tenant);
@@ -280,7 +240,7 @@ impl<T> Submission<T> {
     }
 }
 
-fn check_limits(job: &NewJob, limits: &Limits, shared: &Shared) -> Result<(), SubmitError> {
+fn check_limits(job: &NewJob, limits: &Limits, shared: &EngineState) -> Result<(), SubmitError> {
     let input_bytes = job.input.as_str().len();
     check_limit("the input in bytes", "input_bytes_max", &input_bytes, &limits.input_bytes_max)?;
     let priority = i64::from(job.priority).abs();

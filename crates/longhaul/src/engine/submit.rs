@@ -1,4 +1,4 @@
-//! Submitting jobs: admission, acceptance, and the payload's fate.
+//! Submitting jobs: admission and acceptance.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::admission::{QuotaExceeded, Reservation};
 use super::submission::{Input, Submission, SubmitError};
-use super::{Engine, JobArgs, JobHandle, Kind, StagedPayload};
-use crate::job::{IntoName, JobId, Json, JsonError, Name, TenantId};
+use super::{Engine, JobArgs, JobHandle, Kind};
+use crate::job::{IntoName, Json, Name, TenantId};
 use crate::metrics;
 use crate::store::{NewJob, StoreError, SubmitResult};
 
@@ -25,16 +25,6 @@ impl Engine {
     /// Submits a job of a kind that is known by name only, for callers without a [`JobArgs`] type.
     pub fn submit_raw(&self, kind: impl IntoName, input: &(impl Serialize + ?Sized)) -> Submission {
         Submission::new(self.clone(), kind.into_name(), Input::Given(Json::from_value(input)))
-    }
-
-    /// Submits a job whose input depends on its id, for example a secret that is encrypted for
-    /// this job only.
-    pub fn submit_with(
-        &self,
-        kind: impl IntoName,
-        input: impl FnOnce(JobId) -> Result<Json, JsonError> + Send + 'static,
-    ) -> Submission {
-        Submission::new(self.clone(), kind.into_name(), Input::Deferred(Box::new(input)))
     }
 
     /// Submits several jobs in one transaction. Each is accepted or rejected individually; results
@@ -142,21 +132,6 @@ impl Engine {
 
 pub(super) fn no_payload(kind: &Name) -> SubmitError {
     SubmitError::Invalid(format!("kind {kind} does not accept payloads"))
-}
-
-/// Keeps the payload if a job may refer to it. Otherwise dropping it deletes it; orphans are left to
-/// the blob garbage collector.
-pub(super) fn keep_or_delete(
-    payload: Option<StagedPayload>,
-    result: &Result<SubmitResult, StoreError>,
-) {
-    let may_be_kept = match result {
-        Ok(submitted) => submitted.created,
-        Err(error) => matches!(error, StoreError::Unavailable(_) | StoreError::Broken(_)),
-    };
-    if let (true, Some(payload)) = (may_be_kept, payload) {
-        payload.keep();
-    }
 }
 
 pub(super) fn missing_result() -> StoreError {

@@ -33,7 +33,7 @@ impl Submission {
         self,
         transaction: &(impl GenericClient + Sync),
     ) -> Result<JobId, SubmitError> {
-        let engine = self.engine();
+        let engine = self.engine.clone();
         let (job, reservation) = engine.admit(self.check().await?, &mut HashSet::new()).await?;
         let submitted = submit_in_transaction(transaction, &job).await;
         // The caller may still roll back: the reservation counts until the next count.

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::payload_store::{BlobUpload, EncryptedBlobs};
-use super::{Engine, Shared};
-use crate::blob::{BlobError, BlobPath};
+use super::{Engine, EngineState, StagedPayload, Submission};
+use crate::blob::BlobError;
 use crate::failpoint::{self, Failpoint};
 use crate::job::{JobId, LimitError, Limits, TenantId, check_limit};
-use crate::store::{NewBlob, StoreError};
+use crate::setters::setters;
+use crate::store::StoreError;
 
-/// Default name of a payload.
 const PAYLOAD: &str = "payload";
-/// Default media type.
 const BYTES: &str = "application/octet-stream";
 
 /// A payload on its way. Dropped before it is finished, it leaves nothing behind.
@@ -36,14 +35,13 @@ const BYTES: &str = "application/octet-stream";
 /// assert_eq!(size, 5);
 /// # engine.stop().await; Ok(()) }
 /// ```
+#[must_use = "an upload has no effect until its payload is attached to a submission"]
 pub struct Upload {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     encrypted_blobs: Arc<EncryptedBlobs>,
     tenant: TenantId,
     id: JobId,
     blob: BlobUpload,
-    name: String,
-    content_type: String,
     bytes: u64,
     limits: Limits,
     /// Bytes that the tenant may still store.
@@ -73,46 +71,6 @@ pub enum UploadError {
     Store(#[from] StoreError),
 }
 
-/// A stored payload that belongs to no job yet. Dropping it deletes it.
-#[derive(Debug)]
-pub struct StagedPayload {
-    pub(super) id: JobId,
-    pub(super) tenant: TenantId,
-    pub(super) blob: NewBlob,
-    guard: Guard,
-}
-
-/// Deletes a blob when dropped, unless disarmed.
-struct Guard {
-    encrypted_blobs: Arc<EncryptedBlobs>,
-    path: Option<BlobPath>,
-}
-
-impl std::fmt::Debug for Guard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        // Outside of a runtime, deletion is left to the blob garbage collector.
-        if let Some(path) = self.path.take()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let encrypted_blobs = Arc::clone(&self.encrypted_blobs);
-            runtime.spawn(async move { delete(&encrypted_blobs, &path).await });
-        }
-    }
-}
-
-/// Deletes an unneeded blob. If that fails, the blob garbage collector finds it as an orphan.
-pub(crate) async fn delete(encrypted_blobs: &EncryptedBlobs, path: &BlobPath) {
-    if let Err(error) = encrypted_blobs.blobs.delete(path).await {
-        tracing::warn!(%error, "cannot delete an unneeded blob");
-    }
-}
-
 impl Engine {
     /// Starts the upload of a payload for a job that is submitted afterwards.
     pub async fn upload(&self) -> Result<Upload, UploadError> {
@@ -125,38 +83,32 @@ impl Engine {
         }
         let id = shared.new_id();
         Ok(Upload {
-            blob: encrypted_blobs.begin(&self.tenant, id),
+            blob: encrypted_blobs.begin(&self.tenant, id, PAYLOAD.to_owned(), BYTES.to_owned()),
             shared,
             encrypted_blobs,
             tenant: self.tenant.clone(),
             id,
-            name: PAYLOAD.to_owned(),
-            content_type: BYTES.to_owned(),
             bytes: 0,
             limits: *self.limits(),
             room,
         })
     }
+}
 
-    /// Returns whether the engine has a blob store.
-    pub fn has_blob_store(&self) -> bool {
-        self.shared.encrypted_blobs.is_some()
+impl<T> Submission<T> {
+    setters! {
+        /// Attaches a payload that was uploaded with [`Engine::upload`] for the same tenant.
+        payload(payload: StagedPayload) { payload = Some(payload) }
     }
 }
 
 impl Upload {
-    /// Sets the name that the job's receipt shows. Defaults to `payload`.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
-    }
+    setters! {
+        /// Sets the name that the job's receipt shows. Defaults to `payload`.
+        name(name: impl Into<String>) { blob.name = name.into() }
 
-    /// Sets the media type. Defaults to `application/octet-stream`.
-    #[must_use]
-    pub fn content_type(mut self, content_type: impl Into<String>) -> Self {
-        self.content_type = content_type.into();
-        self
+        /// Sets the media type. Defaults to `application/octet-stream`.
+        content_type(content_type: impl Into<String>) { blob.content_type = content_type.into() }
     }
 
     /// Checks a size before its bytes are sent, for callers that know it in advance.
@@ -174,41 +126,24 @@ impl Upload {
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), UploadError> {
         self.bytes += bytes.len() as u64;
         self.check(self.bytes)?;
-        self.blob.write(bytes).await?;
+        self.blob.writer.write(bytes).await?;
         failpoint::reach(Failpoint::UploadStarted).await;
         Ok(())
     }
 
     /// Waits until the whole payload is stored.
     pub async fn finish(self) -> Result<StagedPayload, UploadError> {
-        let Self { shared, encrypted_blobs, tenant, id, blob: upload, name, content_type, .. } =
-            self;
-        let path = upload.path.clone();
+        let Self { shared, encrypted_blobs, tenant, id, blob: upload, .. } = self;
         failpoint::reach(Failpoint::UploadSent).await;
-        let blob = upload.finish(name, content_type, shared.replica.clone()).await?;
+        let blob = upload.finish(shared.replica.clone()).await?;
         failpoint::reach(Failpoint::UploadStored).await;
-        Ok(StagedPayload { id, tenant, blob, guard: Guard { encrypted_blobs, path: Some(path) } })
+        Ok(StagedPayload { id, tenant, blob, delete_from: Some(encrypted_blobs) })
     }
 
     /// Cancels the upload and deletes what was sent.
     pub async fn abort(self) {
-        self.blob.abort().await;
-    }
-}
-
-impl StagedPayload {
-    /// Returns the size in bytes.
-    pub fn size(&self) -> u64 {
-        self.blob.size
-    }
-
-    /// Returns the SHA-256 digest of the content.
-    pub fn digest(&self) -> &[u8; 32] {
-        &self.blob.digest
-    }
-
-    /// Keeps the blob, because a job refers to it or may refer to it.
-    pub(super) fn keep(mut self) {
-        self.guard.path = None;
+        if let Err(error) = self.blob.writer.abort().await {
+            tracing::warn!(%error, "cannot abort an upload");
+        }
     }
 }

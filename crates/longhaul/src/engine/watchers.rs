@@ -1,20 +1,20 @@
 //! Registry of the job watchers of this process.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
 
 use crate::job::{JobId, Status, TenantId};
 use crate::store::JobVersion;
+use crate::sync::Mutex;
 
 /// Notifies watchers that a job may have changed. A notification is only a hint: watchers read the
 /// job from the store, so that a superfluous one costs one read.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
-    /// Locked for a map access, never across an await.
-    watched: Arc<Mutex<Watched>>,
+    watched: Arc<Mutex<WatchedJobs>>,
     /// Number of subscriptions, so that changes without watchers need no lock.
     count: Arc<AtomicUsize>,
     /// Wakes the change poller when the first subscription arrives.
@@ -22,7 +22,7 @@ pub(crate) struct Watchers {
 }
 
 /// Keyed by tenant too, so that watching another tenant's id reveals nothing.
-type Watched = HashMap<(TenantId, JobId), WatchedJob>;
+type WatchedJobs = HashMap<(TenantId, JobId), WatchedJob>;
 
 #[derive(Debug, Default)]
 struct WatchedJob {
@@ -55,7 +55,7 @@ pub(crate) struct Subscription {
     /// that it is the last.
     hints: Option<watch::Receiver<HintCounts>>,
     ends_seen: u64,
-    watched: Arc<Mutex<Watched>>,
+    watched: Arc<Mutex<WatchedJobs>>,
     count: Arc<AtomicUsize>,
 }
 
@@ -81,7 +81,7 @@ impl Watchers {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
-        if let Some(entry) = self.lock().get_mut(&(tenant.clone(), id)) {
+        if let Some(entry) = self.watched.lock().get_mut(&(tenant.clone(), id)) {
             if let Some(version) = version {
                 entry.last_hint = LastHint::At(version);
             }
@@ -95,7 +95,7 @@ impl Watchers {
             Some(JobVersion { version, status }) => (LastHint::At(version), status.is_terminal()),
             None => (LastHint::Gone, true),
         };
-        if let Some(entry) = self.lock().get_mut(job)
+        if let Some(entry) = self.watched.lock().get_mut(job)
             && entry.last_hint != now
         {
             entry.last_hint = now;
@@ -106,7 +106,7 @@ impl Watchers {
     /// Returns the watched jobs; waits until there is one.
     pub(crate) async fn watched(&self) -> Vec<(TenantId, JobId)> {
         loop {
-            let watched: Vec<_> = self.lock().keys().cloned().collect();
+            let watched: Vec<_> = self.watched.lock().keys().cloned().collect();
             if !watched.is_empty() {
                 return watched;
             }
@@ -118,7 +118,7 @@ impl Watchers {
     pub(crate) fn subscribe(&self, tenant: &TenantId, id: JobId) -> Subscription {
         self.count.fetch_add(1, Ordering::AcqRel);
         let job = (tenant.clone(), id);
-        let mut watched = self.lock();
+        let mut watched = self.watched.lock();
         let first = watched.is_empty();
         let entry = watched.entry(job.clone()).or_default();
         let (hints, ends_seen) = (entry.sender.subscribe(), entry.sender.borrow().ends);
@@ -130,13 +130,9 @@ impl Watchers {
         Subscription { job, hints: Some(hints), ends_seen, watched, count }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Watched> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.lock().len()
+        self.watched.lock().len()
     }
 }
 
@@ -164,7 +160,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched.lock();
         self.hints = None;
         if watched.get(&self.job).is_some_and(|entry| entry.sender.receiver_count() == 0) {
             watched.remove(&self.job);
@@ -193,7 +189,7 @@ mod tests {
 
     /// Returns the number of notifications for the job.
     fn hints(watchers: &Watchers) -> u64 {
-        watchers.lock()[&(us(), id())].sender.borrow().changes
+        watchers.watched.lock()[&(us(), id())].sender.borrow().changes
     }
 
     #[tokio::test]

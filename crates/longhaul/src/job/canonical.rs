@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use super::JsonError;
 
-/// Maximum nesting depth.
 const DEPTH_MAX: usize = 128;
 
 /// Returns the canonical form of a valid JSON text. Rejects objects with duplicate keys, because
@@ -95,7 +94,6 @@ impl<'a> Reader<'a> {
         Ok(serde_json::to_string(&plain)?)
     }
 
-    /// Reads a number or literal.
     fn scalar(&mut self) -> &'a str {
         let rest = self.text.get(self.at..).unwrap_or("");
         let length = rest.find([',', ']', '}', ' ', '\n', '\r', '\t']).unwrap_or(rest.len());

@@ -1,7 +1,6 @@
 //! Webhook deliveries: events, receivers and the input of delivery jobs.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
+use super::names::names;
 use super::{
     Event, Job, JobId, Json, Name, PreviousState, Retention, Status, TenantId, Timestamp,
     WebhookFormat,
@@ -54,23 +54,6 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// Event types that result from a job's transitions.
-    pub const OF_JOBS: [Self; 6] =
-        [Self::Pending, Self::Running, Self::Phase, Self::Completed, Self::Failed, Self::Cancelled];
-
-    /// Returns the name on the wire and in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "job.pending",
-            Self::Running => "job.running",
-            Self::Phase => "job.phase",
-            Self::Completed => "job.completed",
-            Self::Failed => "job.failed",
-            Self::Cancelled => "job.cancelled",
-            Self::Test => "endpoint.test",
-        }
-    }
-
     /// Returns the event type of a transition, if it has one.
     pub fn of(event: &Event) -> Option<Self> {
         match event.status {
@@ -85,9 +68,15 @@ impl EventType {
     }
 }
 
-impl fmt::Display for EventType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+names! {
+    EventType {
+        Pending: "job.pending",
+        Running: "job.running",
+        Phase: "job.phase",
+        Completed: "job.completed",
+        Failed: "job.failed",
+        Cancelled: "job.cancelled",
+        Test: "endpoint.test",
     }
 }
 
@@ -102,15 +91,14 @@ impl FromStr for EventType {
     type Err = UnknownEvent;
 
     fn from_str(word: &str) -> Result<Self, UnknownEvent> {
-        let all = Self::OF_JOBS.into_iter().chain([Self::Test]);
-        let found = all.into_iter().find(|event| event.as_str() == word);
+        let found = Self::ALL.into_iter().find(|event| event.as_str() == word);
         found.ok_or_else(|| UnknownEvent(word.chars().take(80).collect()))
     }
 }
 
 impl Serialize for EventType {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
+        serializer.collect_str(self)
     }
 }
 
@@ -219,9 +207,7 @@ impl Delivery {
     pub fn to_input(&self) -> Option<Json> {
         Json::from_value(self).ok()
     }
-}
 
-impl Delivery {
     /// Returns the labels that make deliveries searchable without their inputs.
     pub(crate) fn labels(&self) -> BTreeMap<String, String> {
         let (whom, value) = match &self.to {
@@ -317,7 +303,7 @@ mod tests {
     #[test]
     fn no_event_named_is_every_event() {
         let all = EventFilter::default();
-        assert!(EventType::OF_JOBS.into_iter().all(|event| all.includes(event)));
+        assert!(EventType::ALL.into_iter().all(|event| all.includes(event)));
         let some = EventFilter::new(["job.failed", "job.completed", "job.failed"]).unwrap();
         assert_eq!(some.events(), [EventType::Completed, EventType::Failed]);
         assert!(!some.includes(EventType::Pending));
@@ -353,7 +339,7 @@ mod tests {
 
     #[test]
     fn words_of_events_read_back() {
-        for event in EventType::OF_JOBS.into_iter().chain([EventType::Test]) {
+        for event in EventType::ALL {
             assert_eq!(event.as_str().parse(), Ok(event));
         }
     }

@@ -62,6 +62,11 @@ impl JobError {
         Self { code, message, retryable, attempt: 0, retry_in: None }.bounded()
     }
 
+    /// Creates the error of a value over a limit, which another attempt would exceed, too.
+    pub(crate) fn over_limit(error: impl fmt::Display) -> Self {
+        Self::new("limit", error, false)
+    }
+
     /// Truncates code and message, because every transition stores them.
     #[must_use]
     pub(crate) fn bounded(mut self) -> Self {

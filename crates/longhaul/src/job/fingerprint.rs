@@ -2,6 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
+use super::canonical::canonical;
 use super::{Json, JsonError, Name};
 
 /// A digest of kind, input and payload. Two submissions with the same idempotency key are equal if
@@ -17,7 +18,7 @@ impl Fingerprint {
         input: &Json,
         payload_sha256: Option<&[u8; 32]>,
     ) -> Result<Self, JsonError> {
-        let canonical = input.canonical()?;
+        let canonical = canonical(input.as_str())?;
         let mut hash = Sha256::new();
         // Lengths separate the parts unambiguously.
         for part in [kind.as_str().as_bytes(), canonical.as_bytes()] {

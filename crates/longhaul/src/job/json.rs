@@ -7,8 +7,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
-use super::canonical::canonical;
-
 /// A JSON text: an input, a result or a step's output. Stored byte for byte, so that large numbers
 /// and key order do not change on the way to a handler.
 #[derive(Debug, Clone, Serialize)]
@@ -60,11 +58,6 @@ impl Json {
     /// Returns the text.
     pub fn as_str(&self) -> &str {
         self.0.get()
-    }
-
-    /// Returns the canonical form. See [`canonical`].
-    pub(super) fn canonical(&self) -> Result<String, JsonError> {
-        canonical(self.as_str())
     }
 }
 

@@ -86,7 +86,7 @@ pub struct LimitError {
 }
 
 /// Returns an error if `given` exceeds `limit`.
-pub fn check_limit<T: PartialOrd + std::fmt::Debug>(
+pub(crate) fn check_limit<T: PartialOrd + std::fmt::Debug>(
     what: &'static str,
     name: &'static str,
     given: &T,

@@ -67,23 +67,17 @@ impl IntoName for &Name {
     }
 }
 
-impl IntoName for &str {
-    fn into_name(self) -> Result<Name, NameError> {
-        Name::new(self)
-    }
+macro_rules! text_into_name {
+    ($($text:ty),+) => {
+        $(impl IntoName for $text {
+            fn into_name(self) -> Result<Name, NameError> {
+                Name::new(self)
+            }
+        })+
+    };
 }
 
-impl IntoName for String {
-    fn into_name(self) -> Result<Name, NameError> {
-        Name::new(self)
-    }
-}
-
-impl IntoName for &String {
-    fn into_name(self) -> Result<Name, NameError> {
-        Name::new(self)
-    }
-}
+text_into_name!(&str, String, &String);
 
 impl TryFrom<&str> for Name {
     type Error = NameError;

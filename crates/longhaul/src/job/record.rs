@@ -109,7 +109,7 @@ pub struct Event {
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
     pub replica: Option<String>,
     /// Time at which the job is due, if it returned to its queue.
-    #[serde(rename = "d", default, skip_serializing_if = "Option::is_none", with = "opt_millis")]
+    #[serde(rename = "d", default, skip_serializing_if = "Option::is_none", with = "millis")]
     pub run_at: Option<Timestamp>,
     /// The error, if the attempt failed.
     #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
@@ -266,40 +266,22 @@ impl Record {
     }
 }
 
+/// Times as milliseconds since 1970.
 mod millis {
-    use super::{Deserialize, Timestamp};
-    use serde::{Deserializer, Serializer};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+    use super::Timestamp;
+
     pub(super) fn serialize<S: Serializer>(
-        at: &Timestamp,
+        at: &(impl Copy + Into<Option<Timestamp>>),
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_i64(at.as_millis())
+        (*at).into().map(Timestamp::as_millis).serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(super) fn deserialize<'de, T: From<Timestamp>, D: Deserializer<'de>>(
         deserializer: D,
-    ) -> Result<Timestamp, D::Error> {
-        i64::deserialize(deserializer).map(Timestamp::from_millis)
-    }
-}
-
-mod opt_millis {
-    use super::{Deserialize, Timestamp};
-    use serde::{Deserializer, Serialize, Serializer};
-
-    #[expect(clippy::ref_option, reason = "the signature that serde asks for")]
-    pub(super) fn serialize<S: Serializer>(
-        at: &Option<Timestamp>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        at.map(Timestamp::as_millis).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Timestamp>, D::Error> {
-        Ok(Option::<i64>::deserialize(deserializer)?.map(Timestamp::from_millis))
+    ) -> Result<T, D::Error> {
+        Ok(Timestamp::from_millis(i64::deserialize(deserializer)?).into())
     }
 }

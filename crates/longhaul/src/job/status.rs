@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::names::names;
+
 /// The status of a job. Scheduled, backing off and sleeping jobs are `Pending` with a later
 /// `run_at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -65,16 +67,6 @@ pub enum Transition {
 }
 
 impl Status {
-    /// All statuses, in their usual order.
-    pub const ALL: [Self; 6] = [
-        Self::Pending,
-        Self::Running,
-        Self::Waiting,
-        Self::Completed,
-        Self::Failed,
-        Self::Cancelled,
-    ];
-
     /// Returns the effect of `command` on a job with this status.
     pub fn on(self, command: Command) -> Transition {
         use Command::{
@@ -130,67 +122,36 @@ impl Status {
         }
     }
 
-    /// Returns the name on the wire and in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
     /// Parses a name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 }
 
-impl std::fmt::Display for Status {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
+names! {
+    Status {
+        Pending: "pending",
+        Running: "running",
+        Waiting: "waiting",
+        Completed: "completed",
+        Failed: "failed",
+        Cancelled: "cancelled",
     }
 }
 
-impl Command {
-    /// All commands.
-    pub const ALL: [Self; 11] = [
-        Self::Claim,
-        Self::Complete,
-        Self::Fail,
-        Self::Requeue,
-        Self::Stop,
-        Self::Wait,
-        Self::Wake,
-        Self::Cancel,
-        Self::Resume,
-        Self::Purge,
-        Self::Expire,
-    ];
-
-    /// Returns the name for messages.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Claim => "claim",
-            Self::Complete => "complete",
-            Self::Fail => "fail",
-            Self::Requeue => "requeue",
-            Self::Stop => "stop",
-            Self::Wait => "wait",
-            Self::Wake => "wake",
-            Self::Cancel => "cancel",
-            Self::Resume => "resume",
-            Self::Purge => "purge",
-            Self::Expire => "expire",
-        }
-    }
-}
-
-impl std::fmt::Display for Command {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
+names! {
+    Command {
+        Claim: "claim",
+        Complete: "complete",
+        Fail: "fail",
+        Requeue: "requeue",
+        Stop: "stop",
+        Wait: "wait",
+        Wake: "wake",
+        Cancel: "cancel",
+        Resume: "resume",
+        Purge: "purge",
+        Expire: "expire",
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::names::names;
 use super::{Event, Job, Status};
 
 /// Phase of a job that prepares, for example loads a model.
@@ -99,16 +100,15 @@ impl ChatState {
             Status::Failed | Status::Cancelled => Self::Failed,
         }
     }
+}
 
-    /// Returns the name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Loading => "loading",
-            Self::Working => "working",
-            Self::Done => "done",
-            Self::Failed => "failed",
-        }
+names! {
+    ChatState {
+        Queued: "queued",
+        Loading: "loading",
+        Working: "working",
+        Done: "done",
+        Failed: "failed",
     }
 }
 

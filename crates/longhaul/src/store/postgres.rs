@@ -28,6 +28,7 @@ macro_rules! retrying {
     }};
 }
 
+#[cfg(feature = "server")]
 mod accounts;
 mod batch;
 mod caller_transaction;

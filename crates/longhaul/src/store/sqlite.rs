@@ -3,6 +3,7 @@
 //! A file belongs to one process. One thread writes and two read, each with its own connection; callers on
 //! any runtime send them tasks and await the results. See `writer` for the group commit.
 
+#[cfg(feature = "server")]
 mod accounts;
 mod claim;
 mod connection;

@@ -14,22 +14,19 @@ use tokio_util::sync::CancellationToken;
 use super::lease_renewer::LeaseRenewer;
 use super::slots::{Slot, Slots};
 use super::{ProgressReporter, WorkerSettings};
-use crate::ctx::{Ctx, Signals};
-use crate::engine::{Kind, Shared};
+use crate::ctx::{Ctx, STORE_RETRY, Signals};
+use crate::engine::{EngineState, Kind};
 use crate::failpoint::{self, Failpoint};
-use crate::job::{Job, JobError, Json, Outcome, Retry, Status, Timestamp, check_limit};
+use crate::job::{Job, JobError, Json, Outcome, Status, Timestamp, check_limit};
 use crate::metrics;
 use crate::store::{Lease, NewBlob, SettleResult, Settlement, StoreError};
 
-/// Backoff of a settlement while the store is not available. Ends with the lease.
-const SETTLE_RETRY: Retry =
-    Retry { max_attempts: u32::MAX, first: Duration::from_millis(50), max: Duration::from_secs(2) };
 /// Grace period after the timeout during which the lease is still renewed.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
 /// Shared context of all attempts of a replica.
 pub(super) struct Runner {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<EngineState>,
     pub(super) settings: WorkerSettings,
     pub(super) reports: Arc<ProgressReporter>,
     pub(super) lease_renewer: Arc<LeaseRenewer>,
@@ -71,8 +68,11 @@ impl Runner {
             let (outcome, ctx) = match kind {
                 Some(kind) if !self.stopping.is_cancelled() => {
                     failpoint::reach(Failpoint::Claimed).await;
-                    let ctx = self.ctx(&kind, lease.clone(), &signals);
-                    (self.work(&kind, &ctx, lease.input, &signals, timeout).await, Some(ctx))
+                    let input = lease.input.clone();
+                    let (shared, reports) = (Arc::clone(&self.shared), Arc::clone(&self.reports));
+                    let code_version = kind.settings().code_version.as_deref();
+                    let ctx = Ctx::new(shared, reports, lease, code_version, signals.clone());
+                    (self.work(&kind, &ctx, input, &signals, timeout).await, Some(ctx))
                 }
                 // The replica is stopping. A kind without a handler here is never claimed.
                 Some(_) | None => (Some(Outcome::Released), None),
@@ -106,11 +106,6 @@ impl Runner {
                 self.wake.notify_one();
             }
         }
-    }
-
-    fn ctx(&self, kind: &Kind, lease: Lease, signals: &Signals) -> Ctx {
-        let (shared, reports) = (Arc::clone(&self.shared), Arc::clone(&self.reports));
-        Ctx::new(shared, reports, lease, kind.settings().code_version.as_deref(), signals.clone())
     }
 
     /// Deletes decrypted files before the attempt is settled. Returns the artifacts to keep: those
@@ -147,8 +142,8 @@ impl Runner {
             biased;
             () = signals.lost.cancelled() => None,
             ended = work => Some(match ended {
-                Ended::Suspended(outcome) => outcome,
-                Ended::Returned(result) => {
+                HandlerEnd::Suspended(outcome) => outcome,
+                HandlerEnd::Returned(result) => {
                     match result.and_then(|result| self.checked(ctx, result)) {
                         Ok(result) => Outcome::Completed(result),
                         Err(error) => failed(error, kind, attempt),
@@ -172,7 +167,7 @@ impl Runner {
         let bytes_max = self.shared.limits.result_bytes_max;
         let bytes = result.as_str().len();
         check_limit("the result in bytes", "result_bytes_max", &bytes, &bytes_max)
-            .map_err(|error| JobError::new("limit", error, false))?;
+            .map_err(JobError::over_limit)?;
         Ok(result)
     }
 
@@ -203,7 +198,7 @@ impl Runner {
                     tracing::warn!(%error, job.id = %job.id, "cannot settle the attempt yet");
                     tokio::select! {
                         () = signals.lost.cancelled() => break,
-                        () = tokio::time::sleep(SETTLE_RETRY.delay(attempt, rand::random())) => {}
+                        () = tokio::time::sleep(STORE_RETRY.delay(attempt, rand::random())) => {}
                     }
                 }
                 Some(Err(error)) => {
@@ -247,30 +242,30 @@ fn failed(error: JobError, kind: &Kind, attempt: u32) -> Outcome {
     Outcome::Failed { error, retry_in }
 }
 
-enum Ended {
+enum HandlerEnd {
     Returned(Result<Json, JobError>),
     /// All branches of the handler sleep or wait; a later attempt continues it.
     Suspended(Outcome),
 }
 
 /// Runs a handler until it returns or suspends. A panic becomes an error of the job.
-async fn run_handler<Fut>(ctx: &Ctx, start: impl FnOnce() -> Fut) -> Ended
+async fn run_handler<Fut>(ctx: &Ctx, start: impl FnOnce() -> Fut) -> HandlerEnd
 where
     Fut: Future<Output = Result<Json, JobError>>,
 {
     let work = match catch_unwind(AssertUnwindSafe(start)) {
         Ok(work) => work,
-        Err(panic) => return Ended::Returned(Err(panicked(&*panic))),
+        Err(panic) => return HandlerEnd::Returned(Err(panicked(&*panic))),
     };
     let mut work = pin!(work);
     poll_fn(|cx| {
         ctx.polled();
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
-            Ok(Poll::Ready(result)) => Poll::Ready(Ended::Returned(result)),
+            Ok(Poll::Ready(result)) => Poll::Ready(HandlerEnd::Returned(result)),
             Ok(Poll::Pending) => {
-                ctx.suspension().map(Ended::Suspended).map_or(Poll::Pending, Poll::Ready)
+                ctx.suspension().map(HandlerEnd::Suspended).map_or(Poll::Pending, Poll::Ready)
             }
-            Err(panic) => Poll::Ready(Ended::Returned(Err(panicked(&*panic)))),
+            Err(panic) => Poll::Ready(HandlerEnd::Returned(Err(panicked(&*panic)))),
         }
     })
     .await

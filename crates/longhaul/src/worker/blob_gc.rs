@@ -11,9 +11,10 @@ use futures_util::{StreamExt, stream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::maintenance::repeat;
 use crate::blob::{BlobError, BlobPath};
-use crate::ctx::payload::host;
-use crate::engine::Shared;
+use crate::ctx::work_dir::host;
+use crate::engine::EngineState;
 use crate::engine::payload_store::EncryptedBlobs;
 use crate::failpoint::{self, Failpoint};
 use crate::job::Timestamp;
@@ -21,7 +22,6 @@ use crate::store::{BlobRef, Deletion, StoreError};
 
 /// Blobs handled per pass. A full batch is followed by another pass without waiting.
 const BATCH: usize = 100;
-/// Concurrent deletions.
 const CONCURRENT_DELETIONS: usize = 8;
 /// Interval between passes without a wake-up.
 const DELETE_INTERVAL: Duration = Duration::from_secs(2);
@@ -34,58 +34,50 @@ const ORPHAN_MIN_AGE: Duration = Duration::from_mins(2);
 /// Time without growth after which an upload counts as abandoned.
 const UNFINISHED_AFTER: Duration = Duration::from_mins(10);
 
-pub(super) fn start(shared: &Arc<Shared>, tasks: &TaskTracker, ended: &CancellationToken) {
-    let (expiring, folders) =
-        (expire_payloads_loop(Arc::clone(shared)), work_dir_loop(Arc::clone(shared)));
-    let encrypted_blobs = shared.encrypted_blobs.clone();
-    let (deleting, collecting) = (Arc::clone(shared), Arc::clone(shared));
-    let ended = ended.clone();
+pub(super) fn start(shared: &Arc<EngineState>, tasks: &TaskTracker, ended: &CancellationToken) {
+    let (shared, ended) = (Arc::clone(shared), ended.clone());
     tasks.spawn(async move {
-        let with_vault = async {
-            match encrypted_blobs {
-                Some(encrypted_blobs) => {
-                    tokio::join!(
-                        delete_loop(deleting, Arc::clone(&encrypted_blobs)),
-                        orphan_loop(collecting, encrypted_blobs)
-                    )
-                }
-                None => std::future::pending().await,
-            }
+        let expire_payloads = repeat(
+            "cannot expire unclaimed payloads",
+            || expire_payloads(&shared),
+            || shared.clock.sleep(EXPIRE_INTERVAL),
+        );
+        let check_work_dirs = repeat(
+            "cannot check working directories",
+            || check_work_dirs(&shared),
+            || shared.clock.sleep(ORPHAN_INTERVAL),
+        );
+        let collect_blobs = async {
+            let Some(blobs) = &shared.encrypted_blobs else { return };
+            let delete = repeat(
+                "cannot delete blobs",
+                || delete_blobs(&shared, blobs),
+                || async {
+                    tokio::select! {
+                        () = shared.blob_gc_wake.notified() => {}
+                        () = shared.clock.sleep(DELETE_INTERVAL) => {}
+                    }
+                },
+            );
+            tokio::join!(delete, orphan_loop(&shared, blobs));
         };
         tokio::select! {
-            _ = async { tokio::join!(expiring, folders, with_vault) } => {}
+            _ = async { tokio::join!(expire_payloads, check_work_dirs, collect_blobs) } => {}
             () = ended.cancelled() => {}
         }
     });
 }
 
-/// Deletes blobs that their jobs no longer need, and records the deletions.
-async fn delete_loop(shared: Arc<Shared>, encrypted_blobs: Arc<EncryptedBlobs>) {
-    loop {
-        let more = match delete_blobs(&shared, &encrypted_blobs).await {
-            Ok(count) => count == BATCH,
-            Err(error) => {
-                tracing::warn!(%error, "cannot delete blobs");
-                false
-            }
-        };
-        if !more {
-            tokio::select! {
-                () = shared.blob_gc_wake.notified() => {}
-                () = shared.clock.sleep(DELETE_INTERVAL) => {}
-            }
-        }
-    }
-}
-
+/// Deletes blobs that their jobs no longer need, and records the deletions. Returns whether there
+/// may be more.
 async fn delete_blobs(
-    shared: &Shared,
+    shared: &EngineState,
     encrypted_blobs: &EncryptedBlobs,
-) -> Result<usize, StoreError> {
+) -> Result<bool, StoreError> {
     let blobs = shared.store.blobs_to_delete(BATCH).await?;
-    let count = blobs.len();
-    if count == 0 {
-        return Ok(0);
+    let more = blobs.len() == BATCH;
+    if blobs.is_empty() {
+        return Ok(false);
     }
     failpoint::reach(Failpoint::BlobMarkedForDeletion).await;
     let deletions: Vec<Deletion> = stream::iter(blobs)
@@ -104,39 +96,31 @@ async fn delete_blobs(
         .await;
     failpoint::reach(Failpoint::BlobDeleted).await;
     shared.store.record_deletions(deletions, &shared.replica).await?;
-    Ok(count)
+    Ok(more)
 }
 
-/// Fails jobs whose payloads expired before a worker claimed them.
-async fn expire_payloads_loop(shared: Arc<Shared>) {
-    loop {
-        match shared.store.expire_payloads(shared.payload_retention, BATCH).await {
-            Ok(jobs) => {
-                for job in &jobs {
-                    tracing::warn!(
-                        job.id = %job.id, job.kind = %job.kind, tenant.id = %job.tenant,
-                        "payload expired before the job was claimed; the job failed",
-                    );
-                    shared.watchers.changed(&job.tenant, job.id, job.status, Some(job.version));
-                    shared.blob_gc_wake.notify_one();
-                }
-                if jobs.len() == BATCH {
-                    continue;
-                }
-            }
-            Err(error) => tracing::warn!(%error, "cannot expire unclaimed payloads"),
-        }
-        shared.clock.sleep(EXPIRE_INTERVAL).await;
+/// Fails jobs whose payloads expired before a worker claimed them. Returns whether there may be
+/// more.
+async fn expire_payloads(shared: &EngineState) -> Result<bool, StoreError> {
+    let jobs = shared.store.expire_payloads(shared.payload_retention, BATCH).await?;
+    for job in &jobs {
+        tracing::warn!(
+            job.id = %job.id, job.kind = %job.kind, tenant.id = %job.tenant,
+            "payload expired before the job was claimed; the job failed",
+        );
+        shared.watchers.changed(&job.tenant, job.id, job.status, Some(job.version));
+        shared.blob_gc_wake.notify_one();
     }
+    Ok(jobs.len() == BATCH)
 }
 
 /// Deletes orphans: blobs of processes that died between upload and submission.
-async fn orphan_loop(shared: Arc<Shared>, encrypted_blobs: Arc<EncryptedBlobs>) {
+async fn orphan_loop(shared: &EngineState, encrypted_blobs: &EncryptedBlobs) {
     loop {
         shared.clock.sleep(ORPHAN_INTERVAL).await;
         let mut listed = pin!(encrypted_blobs.blobs.list().ready_chunks(BATCH));
         while let Some(found) = listed.next().await {
-            if let Err(why) = delete_orphans(&shared, &encrypted_blobs, found).await {
+            if let Err(why) = delete_orphans(shared, encrypted_blobs, found).await {
                 tracing::warn!(why, "cannot search for orphaned blobs");
                 break;
             }
@@ -150,12 +134,12 @@ async fn orphan_loop(shared: Arc<Shared>, encrypted_blobs: Arc<EncryptedBlobs>) 
     }
 }
 
-type Listed = Result<(BlobPath, Timestamp), BlobError>;
+type ListedBlob = Result<(BlobPath, Timestamp), BlobError>;
 
 async fn delete_orphans(
-    shared: &Shared,
+    shared: &EngineState,
     encrypted_blobs: &EncryptedBlobs,
-    found: Vec<Listed>,
+    found: Vec<ListedBlob>,
 ) -> Result<(), String> {
     let mut old = HashMap::new();
     for listed in found {
@@ -180,16 +164,7 @@ async fn delete_orphans(
 
 /// Records working directories of this host that no longer exist. After a crash, the next process
 /// on the host deletes them when it starts.
-async fn work_dir_loop(shared: Arc<Shared>) {
-    loop {
-        if let Err(error) = check_work_dirs(&shared).await {
-            tracing::warn!(%error, "cannot check working directories");
-        }
-        shared.clock.sleep(ORPHAN_INTERVAL).await;
-    }
-}
-
-async fn check_work_dirs(shared: &Shared) -> Result<(), StoreError> {
+async fn check_work_dirs(shared: &EngineState) -> Result<bool, StoreError> {
     let host = host();
     let folders = shared.store.work_dirs(&host, BATCH).await?;
     let prefix = format!("{host}:");
@@ -201,9 +176,9 @@ async fn check_work_dirs(shared: &Shared) -> Result<(), StoreError> {
         folders.into_iter().filter(is_gone).collect::<Vec<BlobRef>>()
     });
     let gone = checking.await.unwrap_or_default();
-    if gone.is_empty() {
-        return Ok(());
+    if !gone.is_empty() {
+        let deletions = gone.into_iter().map(|blob| Deletion { blob, failure: None }).collect();
+        shared.store.record_deletions(deletions, &shared.replica).await?;
     }
-    let deletions = gone.into_iter().map(|blob| Deletion { blob, failure: None }).collect();
-    shared.store.record_deletions(deletions, &shared.replica).await
+    Ok(false)
 }

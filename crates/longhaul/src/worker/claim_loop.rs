@@ -8,7 +8,8 @@ use tokio_util::task::TaskTracker;
 
 use super::attempt::Runner;
 use super::slots::SlotReservation;
-use crate::job::{Retry, Timestamp};
+use crate::engine::change_poller::BACKOFF;
+use crate::job::Timestamp;
 use crate::store::{Claim, ClaimResult, StoreError};
 
 /// Maximum of jobs per claim: large enough to fill a replica in a few calls, small enough to leave
@@ -22,14 +23,11 @@ const CLAIMS_MAX: usize = 2;
 const SECOND_CLAIM_MIN: usize = 64;
 /// Interval between claims without a wake-up.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Backoff while the store fails.
-const BACKOFF: Retry =
-    Retry { max_attempts: u32::MAX, first: POLL_INTERVAL, max: Duration::from_secs(30) };
 
 #[derive(Default)]
 struct LoopState {
     failures: u32,
-    /// Whether the last claim was full, so that more jobs may be due.
+    /// True if the last claim was full, so that more jobs may be due.
     more: bool,
     next_due_at: Option<Timestamp>,
 }
@@ -98,9 +96,9 @@ async fn claim(runner: Arc<Runner>, reserved: SlotReservation) -> ClaimReply {
     let queue_capacity = runner.slots.queue_capacity();
     let want = Claim {
         replica: shared.replica.clone(),
-        limit: reserved.limit(),
+        limit: reserved.limit,
         lease: runner.settings.lease,
-        kinds: reserved.kinds().to_vec(),
+        kinds: reserved.kinds.clone(),
         // Deliveries are limited by their windows only.
         limits: if queue_capacity.is_some() { Arc::default() } else { shared.flow() },
         queue_capacity,
@@ -127,7 +125,7 @@ impl LoopState {
                 reserved,
             }) => {
                 self.failures = 0;
-                self.more = leases.len() == reserved.limit();
+                self.more = leases.len() == reserved.limit;
                 self.next_due_at = next_due_at;
                 for lease in leases {
                     let slot = runner.slots.take(&lease.job.kind, &lease.job.queue);
@@ -141,7 +139,7 @@ impl LoopState {
             }
             Err(error) => {
                 self.failures += 1;
-                tracing::error!(%error, "a claim ended without an reply");
+                tracing::error!(%error, "a claim ended without a reply");
             }
         }
         runner.lease_renewer.handed_out();

@@ -5,28 +5,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::slots::Slots;
-use crate::engine::{BuildError, Shared};
+use crate::ctx::work_dir::host;
+use crate::engine::{BuildError, EngineState};
 use crate::store::{Heartbeat, StoreError};
 
-/// Interval between heartbeats.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 /// Time without a heartbeat after which a replica counts as dead: two heartbeats may get lost.
 const SILENT_AFTER: Duration = Duration::from_secs(15);
 
-/// Sends the heartbeats of one process.
 #[derive(Clone)]
 pub(super) struct Heartbeats {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     slots: Arc<Slots>,
     concurrency: usize,
-    /// Whether this process owns the name. False once another process took it while this one was
+    /// True if this process owns the name. False once another process took it while this one was
     /// silent.
     named: Arc<AtomicBool>,
 }
 
 /// Sends the first heartbeat, before anything is claimed under a name that another process may
 /// have.
-pub(crate) async fn begin(shared: &Shared, concurrency: usize) -> Result<(), BuildError> {
+pub(crate) async fn begin(shared: &EngineState, concurrency: usize) -> Result<(), BuildError> {
     match shared.store.heartbeat(&beat(shared, 0, concurrency)).await {
         Ok(()) => Ok(()),
         Err(StoreError::NameTaken { replica }) => {
@@ -42,7 +41,7 @@ pub(crate) async fn begin(shared: &Shared, concurrency: usize) -> Result<(), Bui
     }
 }
 
-fn beat(shared: &Shared, running: usize, concurrency: usize) -> Heartbeat {
+fn beat(shared: &EngineState, running: usize, concurrency: usize) -> Heartbeat {
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let mut kinds: Vec<_> = shared.kinds.keys().cloned().collect();
     kinds.sort_unstable();
@@ -51,7 +50,7 @@ fn beat(shared: &Shared, running: usize, concurrency: usize) -> Heartbeat {
         run: shared.run,
         role: shared.role.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        host: host(),
         pid: std::process::id(),
         kinds,
         running: count(running),
@@ -61,12 +60,11 @@ fn beat(shared: &Shared, running: usize, concurrency: usize) -> Heartbeat {
 }
 
 impl Heartbeats {
-    pub(super) fn new(shared: &Arc<Shared>, slots: &Arc<Slots>, concurrency: usize) -> Self {
+    pub(super) fn new(shared: &Arc<EngineState>, slots: &Arc<Slots>, concurrency: usize) -> Self {
         let (shared, slots) = (Arc::clone(shared), Arc::clone(slots));
         Self { shared, slots, concurrency, named: Arc::new(AtomicBool::new(true)) }
     }
 
-    /// Sends further heartbeats.
     pub(super) async fn run(&self) {
         let shared = &*self.shared;
         loop {
@@ -89,7 +87,6 @@ impl Heartbeats {
         }
     }
 
-    /// Deregisters the replica.
     pub(super) async fn deregister(&self) {
         if !self.named.load(Ordering::Relaxed) {
             return;

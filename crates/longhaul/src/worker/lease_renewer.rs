@@ -3,22 +3,20 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::WorkerSettings;
 use super::heartbeat::Heartbeats;
-use crate::clock::Clock;
 use crate::ctx::Signals;
-use crate::engine::Shared;
+use crate::engine::EngineState;
 use crate::job::{JobId, Timestamp};
 use crate::store::{LeaseRef, Renewal};
+use crate::sync::Mutex;
 
-/// Renews the leases that this replica holds.
 pub(super) struct LeaseRenewer {
-    /// Locked for map accesses, never across an await.
     held: Arc<Mutex<Leases>>,
     /// Cancelled when the thread has dropped its store handle.
     thread_ended: CancellationToken,
@@ -27,7 +25,6 @@ pub(super) struct LeaseRenewer {
 #[derive(Default)]
 struct Leases {
     by_job: HashMap<JobId, HeldLease>,
-    /// Running claims.
     claims: usize,
     /// Jobs cancelled during a claim that may already have taken them.
     cancelled_meanwhile: HashSet<JobId>,
@@ -51,7 +48,7 @@ pub(super) struct LeaseGuard {
 
 impl LeaseRenewer {
     pub(super) fn start(
-        shared: &Arc<Shared>,
+        shared: &Arc<EngineState>,
         settings: WorkerSettings,
         heartbeats: Heartbeats,
         ended: CancellationToken,
@@ -60,7 +57,6 @@ impl LeaseRenewer {
         let renew_loop = RenewLoop {
             held: Arc::clone(&held),
             shared: Arc::clone(shared),
-            clock: shared.clock.clone(),
             lease: settings.lease,
             renew: settings.renew,
         };
@@ -94,7 +90,7 @@ impl LeaseRenewer {
         valid_until: Timestamp,
         give_up_at: Timestamp,
     ) -> LeaseGuard {
-        let mut leases = lock(&self.held);
+        let mut leases = self.held.lock();
         if leases.cancelled_meanwhile.contains(&lease.job) {
             signals.cancel.cancel();
         }
@@ -109,12 +105,12 @@ impl LeaseRenewer {
 
     /// Records that a claim starts, whose leases are not registered yet.
     pub(super) fn claiming(&self) {
-        lock(&self.held).claims += 1;
+        self.held.lock().claims += 1;
     }
 
     /// Records that the leases of a claim are registered.
     pub(super) fn handed_out(&self) {
-        let mut leases = lock(&self.held);
+        let mut leases = self.held.lock();
         leases.claims = leases.claims.saturating_sub(1);
         if leases.claims == 0 {
             leases.cancelled_meanwhile.clear();
@@ -123,7 +119,7 @@ impl LeaseRenewer {
 
     /// Signals cancellation to the job's attempt, if it runs here or is being claimed.
     pub(super) fn cancel(&self, id: JobId) {
-        let mut leases = lock(&self.held);
+        let mut leases = self.held.lock();
         if let Some(held) = leases.by_job.get(&id) {
             held.signals.cancel.cancel();
         } else if leases.claims > 0 {
@@ -134,7 +130,7 @@ impl LeaseRenewer {
 
 impl Drop for LeaseGuard {
     fn drop(&mut self) {
-        let held = &mut lock(&self.held).by_job;
+        let held = &mut self.held.lock().by_job;
         // A later attempt of the same job may already run here.
         if held.get(&self.lease.job).is_some_and(|held| held.lease == self.lease) {
             held.remove(&self.lease.job);
@@ -142,35 +138,30 @@ impl Drop for LeaseGuard {
     }
 }
 
-fn lock(held: &Mutex<Leases>) -> MutexGuard<'_, Leases> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 struct RenewLoop {
     held: Arc<Mutex<Leases>>,
-    shared: Arc<Shared>,
-    clock: Clock,
+    shared: Arc<EngineState>,
     lease: Duration,
     renew: Duration,
 }
 
 impl RenewLoop {
     async fn run(&self) {
-        let mut renew_at = self.clock.now().after(self.renew);
+        let mut renew_at = self.shared.clock.now().after(self.renew);
         loop {
             tokio::select! {
-                () = self.clock.sleep_until(renew_at) => {
+                () = self.shared.clock.sleep_until(renew_at) => {
                     // A store that hangs must not delay the detection of expired leases.
                     let renewed = tokio::select! {
                         renewed = self.renew() => renewed,
                         () = self.next_expiry() => false,
-                        () = self.clock.sleep(self.renew) => {
+                        () = self.shared.clock.sleep(self.renew) => {
                             tracing::warn!("lease renewal is late");
                             false
                         }
                     };
                     let pause = if renewed { self.renew } else { self.renew / 5 };
-                    renew_at = self.clock.now().after(pause);
+                    renew_at = self.shared.clock.now().after(pause);
                 }
                 () = self.next_expiry() => {}
             }
@@ -180,17 +171,23 @@ impl RenewLoop {
 
     /// Waits until the first valid lease expires.
     async fn next_expiry(&self) {
-        let expires_at = lock(&self.held).by_job.values().filter_map(HeldLease::expires_at).min();
+        let expires_at = {
+            let leases = self.held.lock();
+            let valid = leases.by_job.values().filter(|held| !held.signals.lost.is_cancelled());
+            valid.map(|held| held.valid_until).min()
+        };
         match expires_at {
-            Some(at) => self.clock.sleep_until(at).await,
+            Some(at) => self.shared.clock.sleep_until(at).await,
             None => std::future::pending().await,
         }
     }
 
     /// Renews all leases with one call. Returns whether the store did.
     async fn renew(&self) -> bool {
-        let sent_at = self.clock.now();
-        let leases: Vec<LeaseRef> = lock(&self.held)
+        let sent_at = self.shared.clock.now();
+        let leases: Vec<LeaseRef> = self
+            .held
+            .lock()
             .by_job
             .values()
             // An expired lease is not renewed: its attempt is being dropped, and the job must
@@ -203,7 +200,7 @@ impl RenewLoop {
         }
         match self.shared.store.renew(leases.clone(), self.lease).await {
             Ok(renewals) => {
-                let held = &mut lock(&self.held).by_job;
+                let held = &mut self.held.lock().by_job;
                 for (lease, renewal) in leases.iter().zip(renewals) {
                     if let Some(held) = held.get_mut(&lease.job).filter(|held| held.lease == *lease)
                     {
@@ -222,8 +219,8 @@ impl RenewLoop {
 
     /// Stops attempts whose leases expired, because another replica may hold the job.
     fn drop_expired(&self) {
-        let now = self.clock.now();
-        for held in lock(&self.held).by_job.values().filter(|held| held.valid_until <= now) {
+        let now = self.shared.clock.now();
+        for held in self.held.lock().by_job.values().filter(|held| held.valid_until <= now) {
             if !held.signals.lost.is_cancelled() {
                 tracing::warn!(job.id = %held.lease.job, "a lease ran out; its attempt is dropped");
                 held.signals.lost.cancel();
@@ -233,11 +230,6 @@ impl RenewLoop {
 }
 
 impl HeldLease {
-    /// Returns when the attempt must stop; `None` if it has been signalled.
-    fn expires_at(&self) -> Option<Timestamp> {
-        (!self.signals.lost.is_cancelled()).then_some(self.valid_until)
-    }
-
     fn renewed(&mut self, renewal: Renewal, valid_until: Timestamp) {
         match renewal {
             Renewal::Kept { cancel_requested } => {

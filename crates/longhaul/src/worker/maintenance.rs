@@ -1,7 +1,7 @@
 //! Background maintenance, run by every replica.
 //!
 //! - [`rescue`] ends attempts whose lease expired,
-//! - [`prune`] deletes finished jobs past their retention,
+//! - finished jobs past their retention are pruned,
 //! - usage deltas are rolled up into hourly totals.
 //!
 //! Every task is safe to run concurrently on all replicas.
@@ -12,45 +12,61 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{prune, rescue};
-use crate::engine::Shared;
+use super::rescue::rescue;
+use crate::engine::EngineState;
+use crate::store::StoreError;
 
 /// Jobs handled per pass. A full batch is followed by another pass without waiting.
 pub(super) const BATCH_SIZE: usize = 500;
+const PRUNE_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval between roll-ups of usage. Not urgent, because queries also read the deltas.
 const ROLL_UP_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) fn start(
-    shared: &Arc<Shared>,
+    shared: &Arc<EngineState>,
     rescue_interval: Duration,
     tasks: &TaskTracker,
     ended: &CancellationToken,
 ) {
-    let rescuing = rescue::run(Arc::clone(shared), rescue_interval);
-    let pruning = prune::run(Arc::clone(shared));
-    let rolling_up = roll_up_loop(Arc::clone(shared));
-    let ended = ended.clone();
+    let (shared, ended) = (Arc::clone(shared), ended.clone());
     tasks.spawn(async move {
         tokio::select! {
-            () = rescuing => {}
-            () = pruning => {}
-            () = rolling_up => {}
+            () = repeat(
+                "cannot rescue jobs with expired leases",
+                || async { Ok(rescue(&shared).await? == BATCH_SIZE) },
+                || shared.clock.sleep(rescue_interval),
+            ) => {}
+            () = repeat(
+                "cannot prune expired jobs",
+                || async { Ok(shared.store.prune(BATCH_SIZE).await? == BATCH_SIZE) },
+                || shared.clock.sleep(PRUNE_INTERVAL),
+            ) => {}
+            () = repeat(
+                "cannot roll up usage",
+                || async { Ok(shared.store.roll_up_usage(BATCH_SIZE).await? == BATCH_SIZE) },
+                || shared.clock.sleep(ROLL_UP_INTERVAL),
+            ) => {}
             () = ended.cancelled() => {}
         }
     });
 }
 
-async fn roll_up_loop(shared: Arc<Shared>) {
+/// Repeats a pass for ever: at once if it returns that there is more to do, otherwise after a pause.
+/// An error is logged with the message `cannot`.
+pub(super) async fn repeat<Pass, Pause>(
+    cannot: &str,
+    pass: impl Fn() -> Pass,
+    pause: impl Fn() -> Pause,
+) where
+    Pass: Future<Output = Result<bool, StoreError>>,
+    Pause: Future<Output = ()>,
+{
     loop {
-        let more = match shared.store.roll_up_usage(BATCH_SIZE).await {
-            Ok(folded) => folded == BATCH_SIZE,
-            Err(error) => {
-                tracing::warn!(%error, "cannot roll up usage");
-                false
-            }
-        };
-        if !more {
-            shared.clock.sleep(ROLL_UP_INTERVAL).await;
+        match pass().await {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "{cannot}"),
         }
+        pause().await;
     }
 }

@@ -1,16 +1,17 @@
 //! Progress reports, coalesced to the latest of each job.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::engine::Shared;
+use crate::engine::EngineState;
 use crate::job::{JobId, Progress, Status};
 use crate::store::{LeaseRef, Report, StoreError};
+use crate::sync::Mutex;
 
 /// Minimum interval between writes of a job's progress, so that a loop that reports each of a
 /// million items does not cause a million writes.
@@ -19,7 +20,6 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The latest progress of running jobs.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressReporter {
-    /// Locked for map accesses, never across an await.
     latest: Mutex<HashMap<JobId, LatestProgress>>,
     some: Notify,
 }
@@ -41,7 +41,7 @@ enum WriteState {
 
 impl ProgressReporter {
     pub(super) fn start(
-        shared: &Arc<Shared>,
+        shared: &Arc<EngineState>,
         tasks: &TaskTracker,
         ended: CancellationToken,
     ) -> Arc<Self> {
@@ -59,14 +59,14 @@ impl ProgressReporter {
     /// Replaces the job's progress.
     pub(crate) fn put(&self, lease: &LeaseRef, progress: Progress) {
         let latest = LatestProgress { lease: lease.clone(), progress, state: WriteState::No };
-        self.lock().insert(lease.job, latest);
+        self.latest.lock().insert(lease.job, latest);
         self.some.notify_one();
     }
 
     /// Removes the job's progress and returns it unless it is stored, so that the settlement
     /// includes it.
     pub(super) fn take(&self, lease: &LeaseRef) -> Option<Progress> {
-        let mut latest = self.lock();
+        let mut latest = self.latest.lock();
         if latest.get(&lease.job).is_none_or(|latest| latest.lease != *lease) {
             return None;
         }
@@ -74,7 +74,7 @@ impl ProgressReporter {
         (last.state != WriteState::Yes).then_some(last.progress)
     }
 
-    async fn write_loop(&self, shared: &Shared) {
+    async fn write_loop(&self, shared: &EngineState) {
         loop {
             self.some.notified().await;
             let reports = self.begin();
@@ -101,7 +101,7 @@ impl ProgressReporter {
 
     /// Returns the unwritten reports and marks them as being written.
     fn begin(&self) -> Vec<Report> {
-        let mut latest = self.lock();
+        let mut latest = self.latest.lock();
         let unwritten = latest.values_mut().filter(|latest| latest.state == WriteState::No);
         unwritten
             .map(|latest| {
@@ -114,15 +114,11 @@ impl ProgressReporter {
 
     /// Records the result of a write, unless the job has reported again since.
     fn end(&self, lease: &LeaseRef, written: WriteState) {
-        if let Some(latest) = self.lock().get_mut(&lease.job)
+        if let Some(latest) = self.latest.lock().get_mut(&lease.job)
             && latest.lease == *lease
             && latest.state == WriteState::Maybe
         {
             latest.state = written;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<JobId, LatestProgress>> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,19 +5,18 @@
 //! attempts as there are slots may be settling, and then nothing more is claimed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::engine::{DeliveryWindows, DeliveryWorker, Kind};
 use crate::job::Name;
 use crate::store::{KindCapacity, QueueCapacity};
+use crate::sync::Mutex;
 
-/// The slots of this process.
 pub(super) struct Slots {
     total: usize,
     kinds: Vec<KindCapacity>,
     /// For deliveries: limits per queue.
     windows: Option<DeliveryWindows>,
-    /// Locked for counting, never across an await.
     counts: Mutex<SlotCounts>,
 }
 
@@ -36,9 +35,10 @@ struct SlotCounts {
 /// Slots reserved for a claim. Dropping it frees them.
 pub(super) struct SlotReservation {
     slots: Arc<Slots>,
-    limit: usize,
+    /// Maximum of jobs, over all kinds.
+    pub(super) limit: usize,
     /// Kinds with free capacity.
-    kinds: Vec<KindCapacity>,
+    pub(super) kinds: Vec<KindCapacity>,
 }
 
 /// One used slot. Dropping it frees it.
@@ -73,17 +73,13 @@ impl Slots {
         Self { total, kinds, windows: None, counts: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, SlotCounts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reserves slots for a claim, if at least `at_least` are free.
     pub(super) fn reserve(
         self: &Arc<Self>,
         at_least: usize,
         at_most: usize,
     ) -> Option<SlotReservation> {
-        let mut counts = self.lock();
+        let mut counts = self.counts.lock();
         let behind = counts.ending.saturating_sub(self.total);
         let free = self.total.saturating_sub(counts.total + behind);
         // A claim takes only a part of the slots, so that windows are evaluated again in between.
@@ -109,13 +105,13 @@ impl Slots {
 
     /// Returns the number of running handlers.
     pub(super) fn running(&self) -> usize {
-        let counts = self.lock();
+        let counts = self.counts.lock();
         counts.total - counts.reserved
     }
 
     pub(super) fn take(self: &Arc<Self>, kind: &Name, queue: &Name) -> Slot {
         let (kind, queue) = (kind.clone(), queue.clone());
-        let mut counts = self.lock();
+        let mut counts = self.counts.lock();
         counts.total += 1;
         *counts.by_kind.entry(kind.clone()).or_default() += 1;
         if self.windows.is_some() {
@@ -134,7 +130,7 @@ impl Slots {
     /// Returns the free capacity of each queue, if queues have windows.
     pub(super) fn queue_capacity(&self) -> Option<QueueCapacity> {
         let windows = self.windows.as_ref()?;
-        let running = self.lock().by_queue.clone();
+        let running = self.counts.lock().by_queue.clone();
         let mut rooms = windows(&running);
         for (queue, running) in &running {
             let window = rooms.of(queue);
@@ -144,20 +140,9 @@ impl Slots {
     }
 }
 
-impl SlotReservation {
-    /// Returns the maximum of jobs, over all kinds.
-    pub(super) fn limit(&self) -> usize {
-        self.limit
-    }
-
-    pub(super) fn kinds(&self) -> &[KindCapacity] {
-        &self.kinds
-    }
-}
-
 impl Drop for SlotReservation {
     fn drop(&mut self) {
-        let mut counts = self.slots.lock();
+        let mut counts = self.slots.counts.lock();
         counts.total -= self.limit;
         counts.reserved -= self.limit;
         for kind in &self.kinds {
@@ -177,7 +162,7 @@ impl SlotCounts {
 impl Slot {
     /// Frees the slot for another job while this attempt is settled.
     pub(super) fn ending(self) -> SettlingSlot {
-        self.slots.lock().ending += 1;
+        self.slots.counts.lock().ending += 1;
         SettlingSlot(Arc::clone(&self.slots))
     }
 }
@@ -185,19 +170,19 @@ impl Slot {
 impl SettlingSlot {
     /// Returns whether this settlement frees capacity, because too many attempts are settling.
     pub(super) fn makes_room(&self) -> bool {
-        self.0.lock().ending > self.0.total
+        self.0.counts.lock().ending > self.0.total
     }
 }
 
 impl Drop for SettlingSlot {
     fn drop(&mut self) {
-        self.0.lock().ending -= 1;
+        self.0.counts.lock().ending -= 1;
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut counts = self.slots.lock();
+        let mut counts = self.slots.counts.lock();
         counts.total -= 1;
         counts.give_back(&self.kind, 1);
         if let Some(running) = counts.by_queue.get_mut(&self.queue) {
@@ -244,7 +229,7 @@ mod tests {
         assert_eq!(["fast", "hangs", "idle", "new", "other"].map(room), [4, 0, 3, 1, 2]);
         drop(running);
         assert_eq!(["fast", "hangs", "idle", "new", "other"].map(room), [5, 1, 3, 2, 2]);
-        assert!(slots.lock().by_queue.is_empty());
+        assert!(slots.counts.lock().by_queue.is_empty());
     }
 
     #[test]
@@ -252,11 +237,11 @@ mod tests {
         let slots = slots(5, &[("a", 5)]);
         let first = slots.reserve(1, 3).unwrap();
         let second = slots.reserve(1, 3).unwrap();
-        assert_eq!((first.limit(), second.limit()), (3, 2));
+        assert_eq!((first.limit, second.limit), (3, 2));
         assert!(slots.reserve(1, 3).is_none());
         assert_eq!(slots.running(), 0);
         drop(first);
-        assert_eq!(slots.reserve(1, 9).unwrap().limit(), 3);
+        assert_eq!(slots.reserve(1, 9).unwrap().limit, 3);
     }
 
     #[test]
@@ -264,7 +249,7 @@ mod tests {
         let slots = slots(5, &[("a", 5)]);
         let _first = slots.reserve(1, 3).unwrap();
         assert!(slots.reserve(3, 9).is_none());
-        assert_eq!(slots.reserve(2, 9).unwrap().limit(), 2);
+        assert_eq!(slots.reserve(2, 9).unwrap().limit, 2);
     }
 
     #[test]
@@ -272,9 +257,9 @@ mod tests {
         let slots = slots(4, &[("a", 1), ("b", 4)]);
         let _running = take(&slots, "default");
         let reserved = slots.reserve(1, 9).unwrap();
-        assert_eq!(reserved.limit(), 3);
+        assert_eq!(reserved.limit, 3);
         let kinds: Vec<_> =
-            reserved.kinds().iter().map(|kind| (kind.kind.as_str(), kind.capacity)).collect();
+            reserved.kinds.iter().map(|kind| (kind.kind.as_str(), kind.capacity)).collect();
         assert_eq!(kinds, [("b", 3)]);
     }
 
@@ -284,14 +269,14 @@ mod tests {
         let end = || take(&slots, "default").ending();
         let mut behind = vec![end(), end()];
         assert_eq!(slots.running(), 0);
-        assert_eq!(slots.reserve(1, 9).unwrap().limit(), 2);
+        assert_eq!(slots.reserve(1, 9).unwrap().limit, 2);
         behind.push(end());
-        assert_eq!(slots.reserve(1, 9).unwrap().limit(), 1);
+        assert_eq!(slots.reserve(1, 9).unwrap().limit, 1);
         behind.push(end());
         assert!(slots.reserve(1, 9).is_none());
         assert!(behind.iter().all(SettlingSlot::makes_room));
         behind.truncate(2);
         assert!(!behind.iter().any(SettlingSlot::makes_room));
-        assert_eq!(slots.reserve(1, 9).unwrap().limit(), 2);
+        assert_eq!(slots.reserve(1, 9).unwrap().limit, 2);
     }
 }

@@ -39,11 +39,11 @@ async fn only_who_has_the_key_of_the_first_is_at_home() {
 }
 
 #[tokio::test]
-async fn rotation_locks_out_nobody_in_whatever_order_the_key_arrives() {
+async fn rotation_locks_out_no_server_in_whatever_order_the_key_arrives() {
     let store = InMemory::new();
     let (old, new) = (a_key("old"), a_key("new"));
     assert_eq!(fits(&store, &[&old]).await, KeyCheck::Fitting);
-    assert_eq!(fits(&store, &[&new]).await, foreign("old"), "nobody has vouched for it");
+    assert_eq!(fits(&store, &[&new]).await, foreign("old"), "no key has vouched for it");
     assert_eq!(fits(&store, &[&new, &old]).await, KeyCheck::Fitting);
     assert_eq!(fits(&store, &[&old]).await, behind("new"), "it gets the new key later");
     assert_eq!(fits(&store, &[&old, &new]).await, KeyCheck::Fitting, "in whatever place");

@@ -10,11 +10,9 @@ use zeroize::Zeroizing;
 use super::{KeyError, Keyring, ServerKey};
 use crate::blob::cipher::random;
 
-/// Permissions of a new key file.
 const MODE: u32 = 0o600;
 /// Permissions of group and others, none of which may be set.
 const MODE_OF_OTHERS: u32 = 0o077;
-/// Maximum size of a key file.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 /// Comment at the start of a new key file.
 const INTRODUCTION: &str = "\

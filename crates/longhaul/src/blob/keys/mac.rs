@@ -6,10 +6,7 @@ use ring::hmac::{self, HMAC_SHA256};
 
 use super::{Keyring, ServerKey};
 
-/// Purpose of a derived MAC key.
 const MAC_PURPOSE: &[u8] = b"longhaul mac v1";
-
-/// Size of a digest.
 const MAC_BYTES: usize = 32;
 
 impl Keyring {
@@ -20,8 +17,7 @@ impl Keyring {
 
     /// Computes the digest with the key of this id; `None` if the keyring does not have it.
     pub fn mac_by(&self, id: &str, purpose: &[u8], message: &[u8]) -> Option<[u8; MAC_BYTES]> {
-        let mut keys = std::iter::once(&self.current).chain(&self.former);
-        keys.find(|key| key.id == id).map(|key| digest(key, purpose, message))
+        self.key(id).map(|key| digest(key, purpose, message))
     }
 }
 

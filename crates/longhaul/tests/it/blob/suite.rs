@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
-use longhaul::blob::{BlobError, BlobPath, Blobs, JobKey, KeyCheck, Keyring, Written};
+use longhaul::blob::{BlobError, BlobPath, Blobs, JobKey, KeyCheck, Keyring, WrittenBlob};
 use longhaul::{JobId, TenantId, Timestamp};
 use ring::digest::{SHA256, digest};
 
@@ -70,7 +70,7 @@ pub(crate) async fn write(
     path: &BlobPath,
     key: &JobKey,
     bytes: Bytes,
-) -> Result<Written, BlobError> {
+) -> Result<WrittenBlob, BlobError> {
     let mut writer = blobs.writer(path, key);
     writer.write(bytes).await?;
     writer.finish().await
