@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use engine::BenchStore;
-use measure::Stopwatch;
+use self::measure::Stopwatch;
+use crate::config::Database;
 
 /// Scenario to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -53,7 +53,7 @@ pub struct BenchPlan {
 /// System under test.
 #[derive(Debug, Clone)]
 pub enum BenchSubject {
-    Engine(BenchStore),
+    Engine(Database),
     Server { url: String, api_key: Option<String> },
 }
 

@@ -1,6 +1,5 @@
 //! Scenarios for an engine in this process.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,20 +14,12 @@ use tokio::sync::mpsc;
 
 use super::measure::{Stopwatch, Turns, callers};
 use super::{BenchPlan, BenchReport, Scenario};
-use crate::config::PostgresUrl;
+use crate::config::Database;
 
 /// Jobs per batch.
 pub(super) const BATCH: usize = 1_000;
 /// Interval between jobs of the latency scenarios.
 pub(super) const LATENCY_EVERY: Duration = Duration::from_millis(20);
-
-/// Store of the engine.
-#[derive(Debug, Clone)]
-pub enum BenchStore {
-    Sqlite(PathBuf),
-    Memory,
-    Postgres(PostgresUrl),
-}
 
 /// Input of a generated job: time of the submission by the monotonic clock, and filler.
 #[derive(Serialize, Deserialize)]
@@ -43,11 +34,11 @@ pub(super) struct EngineBench<'a> {
     pub(super) began: Instant,
 }
 
-pub(super) async fn run(plan: &BenchPlan, store: &BenchStore) -> anyhow::Result<BenchReport> {
+pub(super) async fn run(plan: &BenchPlan, store: &Database) -> anyhow::Result<BenchReport> {
     let store: Arc<dyn Store> = match store {
-        BenchStore::Sqlite(path) => Arc::new(SqliteStore::open(path, Clock::system())?),
-        BenchStore::Memory => Arc::new(SqliteStore::memory(Clock::system())?),
-        BenchStore::Postgres(url) => {
+        Database::Sqlite(path) => Arc::new(SqliteStore::open(path, Clock::system())?),
+        Database::Memory => Arc::new(SqliteStore::memory(Clock::system())?),
+        Database::Postgres(url) => {
             Arc::new(PostgresStore::open(url.expose(), Clock::system()).await?)
         }
     };

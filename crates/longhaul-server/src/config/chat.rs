@@ -8,7 +8,7 @@ use longhaul_kinds::chat::{ModelServer, TargetApi};
 
 use super::check::Check;
 use super::error::ConfigError;
-use super::schema::{Count, OneOf, Span};
+use super::schema::{count, name, one_of, span};
 use super::settings::{ChatSettings, MOMENT};
 use super::table_reader::TableReader;
 use super::value::Entry;
@@ -76,12 +76,12 @@ pub(super) fn chat(
 
 fn retry(check: &mut Check, entry: &Entry) -> Option<Retry> {
     let limits = Limits::default();
-    let delay = Span(MOMENT..=limits.delay_max);
+    let delay = span(MOMENT..=limits.delay_max);
     let mut table = TableReader::new(check, "chat.retry", entry, &["first", "max", "attempts"])?;
     let retry = Retry {
         first: table.value("first", &delay).unwrap_or(Duration::from_secs(1)),
         max: table.value("max", &delay).unwrap_or(Duration::from_mins(1)),
-        max_attempts: table.value("attempts", &Count(1..=limits.max_attempts_max)).unwrap_or(10),
+        max_attempts: table.value("attempts", &count(1..=limits.max_attempts_max)).unwrap_or(10),
     };
     if retry.first > retry.max {
         table.error("`chat.retry.max` is less than `chat.retry.first`".to_owned());
@@ -92,16 +92,12 @@ fn retry(check: &mut Check, entry: &Entry) -> Option<Retry> {
 fn target(check: &mut Check, entry: &Entry, variables: &Variables<'_>) -> Option<ChatTarget> {
     let known = ["name", "url", "api", "models", "concurrency", "api_key"];
     let mut table = TableReader::new(check, TARGETS, entry, &known)?;
-    for needed in ["name", "url", "api"] {
-        if !table.table.contains_key(needed) {
-            table.error(format!("a target in `{TARGETS}` needs `{needed}`"));
-        }
-    }
-    let name = table.value_with("name", Entry::name);
-    let api = table.value("api", &OneOf(APIS));
+    table.require(&["name", "url", "api"], &format!("a target in `{TARGETS}`"));
+    let name = table.value("name", &name());
+    let api = table.value("api", &one_of(APIS));
     let url = table.value_with("url", url);
     let models = table.value_with("models", models);
-    let concurrency = table.value("concurrency", &Count(1..=10_000)).unwrap_or(1);
+    let concurrency = table.value("concurrency", &count(1..=10_000)).unwrap_or(1);
     let api_key = table.optional("api_key", |entry, key| api_key(entry, key, variables))?;
     Some(ChatTarget { name: name?, url: url?, api: api?, models, concurrency, api_key })
 }
@@ -110,10 +106,8 @@ fn target(check: &mut Check, entry: &Entry, variables: &Variables<'_>) -> Option
 fn api_key(entry: &Entry, key: &str, variables: &Variables<'_>) -> Result<Secret, ConfigError> {
     let text = variables.filled(entry, key)?;
     let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic());
-    Secret::new(&text).filter(|_| is_visible).ok_or_else(|| {
-        let message = format!("`{key}`: expected visible ASCII characters, at least one");
-        ConfigError::new(&entry.origin, message)
-    })
+    let error = || entry.error(key, "expected visible ASCII characters, at least one");
+    Secret::new(&text).filter(|_| is_visible).ok_or_else(error)
 }
 
 fn url(entry: &Entry, key: &str) -> Result<String, ConfigError> {

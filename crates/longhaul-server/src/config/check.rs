@@ -8,7 +8,7 @@ use longhaul_kinds::chat::CHAT;
 use super::error::{ConfigError, Origin};
 use super::layers::Layers;
 use super::parsers;
-use super::schema::{OneOf, Parse, Parsed, Text};
+use super::schema::{ValueType, one_of, text};
 use super::settings::{
     AuthConfig, BillingConfig, ChatSettings, EgressConfig, HttpConfig, LeaseConfig, LimitsConfig,
     LogSettings, OidcConfig, ProcessConfig, RenderConfig, RetentionConfig, TlsConfig,
@@ -16,7 +16,9 @@ use super::settings::{
 };
 use super::value::{Entry, Table};
 use super::variables::Variables;
-use super::{Config, Database, LogConfig, Role, ServerKey, Sources, chat, kinds, proxy, queues};
+use super::{
+    Config, Database, LogConfig, Role, ServerKeySource, Sources, chat, kinds, proxy, queues,
+};
 use crate::auth::OidcSettings;
 use crate::listen::TlsFiles;
 use crate::secret::Secret;
@@ -39,13 +41,13 @@ impl Check {
         self.errors.push(ConfigError::new(origin, message));
     }
 
-    pub(super) fn setting<T>(&mut self, key: &str, value_type: &impl Parse<T>) -> Option<T> {
+    pub(super) fn setting<T>(&mut self, key: &str, value_type: &ValueType<T>) -> Option<T> {
         let value = value_type.parse(self.settings.get(key)?, key);
         self.take(value)
     }
 
     /// Returns a value for a check against other values; its own errors are recorded elsewhere.
-    fn peek<T>(&self, key: &str, value_type: &impl Parse<T>) -> Option<T> {
+    fn peek<T>(&self, key: &str, value_type: &ValueType<T>) -> Option<T> {
         value_type.parse(self.settings.get(key)?, key).ok()
     }
 
@@ -71,7 +73,7 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Vec<C
     let (http, egress) = (HttpConfig::read(c), EgressConfig::read(c));
     let (tls, render) = (TlsConfig::read(c), RenderConfig::read(c));
     let replica = replica_name(c, &sources.replica);
-    let role = c.peek("role", &OneOf(parsers::ROLES));
+    let role = c.peek("role", &one_of(parsers::ROLES));
     check_listen(c, auth.as_ref().is_none_or(|auth| auth.require_keys));
     check_role(c, role);
     check_audience(c);
@@ -108,9 +110,9 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Vec<C
                 (_, Some(Database::Memory)) => "memory:".to_owned(),
                 (_, _) => format!("file:{}", data.join("blobs").display()),
             },
-            server_key: match process.server_key {
-                keys if !keys.is_empty() => ServerKey::Inline(keys),
-                _ => ServerKey::File(path(&process.server_key_file, "server.key")),
+            server_key: match Secret::new(&process.server_key) {
+                Some(keys) => ServerKeySource::Inline(keys),
+                None => ServerKeySource::File(path(&process.server_key_file, "server.key")),
             },
             work: path(&process.work, "work"),
             database: process
@@ -149,7 +151,7 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Vec<C
 }
 
 fn check_listen(check: &mut Check, requires_keys: bool) {
-    let listen = check.peek("listen", &Parsed(parsers::ADDRESS, parsers::listen));
+    let listen = check.peek("listen", &parsers::address());
     if !requires_keys && listen.is_some_and(|listen| !listen.ip().to_canonical().is_loopback()) {
         let reason = "any client that reaches this address could run jobs without authentication; set \
                       auth.require_keys = true, or listen on 127.0.0.1 or [::1]";
@@ -158,7 +160,7 @@ fn check_listen(check: &mut Check, requires_keys: bool) {
 }
 
 fn check_role(check: &mut Check, role: Option<Role>) {
-    let database = check.peek("database", &Parsed(parsers::DATABASE, parsers::database));
+    let database = check.peek("database", &parsers::database());
     let is_shared = |database: Option<Database>| database.is_some_and(|it| it.is_shared());
     if role.is_some_and(|role| role != Role::All) && database.is_some_and(|it| !is_shared(it)) {
         let reason = "SQLite and memory belong to one process, which has to do everything; separate \
@@ -168,8 +170,8 @@ fn check_role(check: &mut Check, role: Option<Role>) {
 }
 
 fn check_audience(check: &mut Check) {
-    let issuer = check.peek("oidc.issuer", &Parsed("", parsers::issuer)).flatten();
-    if issuer.is_some() && check.peek("oidc.audience", &Text).is_some_and(|it| it.is_empty()) {
+    let issuer = check.peek("oidc.issuer", &parsers::issuer()).flatten();
+    if issuer.is_some() && check.peek("oidc.audience", &text()).is_some_and(|it| it.is_empty()) {
         let reason = "without it, a token that the issuer made for any other service would be valid \
                       here; set it to the name of this service at the issuer";
         check.refuse("oidc.audience", reason);
@@ -177,7 +179,7 @@ fn check_audience(check: &mut Check) {
 }
 
 fn replica_name(check: &mut Check, default: &str) -> Option<Name> {
-    let name = check.peek("replica", &Text)?;
+    let name = check.peek("replica", &text())?;
     let name = if name.is_empty() { default } else { &name };
     Name::new(name).map_err(|error| check.refuse("replica", &error.to_string())).ok()
 }

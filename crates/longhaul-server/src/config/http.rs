@@ -6,7 +6,7 @@ use longhaul_kinds::http::{RetryOn, TargetUrl};
 
 use super::check::Check;
 use super::error::ConfigError;
-use super::schema::{Parse as _, Switch};
+use super::schema::switch;
 use super::table_reader::TableReader;
 use super::value::Entry;
 use super::variables::Variables;
@@ -35,10 +35,7 @@ pub(super) fn http_kind(
     let known = ["caller_url", "headers", "method", "retry_on", "url"];
     let mut table = TableReader::new(check, key, entry, &known)?;
     let url = table.optional("url", |entry, key| {
-        let url = variables.filled(entry, key)?;
-        // Without the value, because it may contain a secret.
-        let wrong = |reason| ConfigError::new(&entry.origin, format!("`{key}`: {reason}"));
-        TargetUrl::parse(&url).map_err(wrong)
+        TargetUrl::parse(&variables.filled(entry, key)?).map_err(|reason| entry.error(key, reason))
     });
     let method = table.optional("method", |entry, key| {
         let expected = "the name of a method, such as \"POST\"";
@@ -48,10 +45,10 @@ pub(super) fn http_kind(
     let retry_on = table.optional("retry_on", |entry, key| {
         let words = entry.list(key)?.iter().map(|word| word.text(key));
         let words = words.collect::<Result<Vec<_>, _>>()?;
-        RetryOn::parse(words)
-            .map_err(|reason| ConfigError::new(&entry.origin, format!("`{key}`: {reason}")))
+        RetryOn::parse(words).map_err(|reason| entry.error(key, reason))
     });
-    let caller_url = table.optional("caller_url", |e, key| Switch.parse(e, key))?.unwrap_or(false);
+    let caller_url =
+        table.optional("caller_url", |entry, key| switch().parse(entry, key))?.unwrap_or(false);
     let url = url?;
     if url.is_none() && !caller_url {
         table.error(format!("`{key}` needs `url`, or `caller_url = true`"));

@@ -6,11 +6,11 @@ use std::time::Duration;
 use longhaul::job::{Limits, Name, Retry};
 
 use super::check::Check;
-use super::error::{ConfigError, hint, nearest};
+use super::error::{hint, nearest};
 use super::http::{self, HttpKindConfig};
-use super::schema::{Count, Span, Switch};
+use super::schema::{count, name, span, switch};
 use super::settings::{MOMENT, RUNNING_MAX};
-use super::table_reader::TableReader;
+use super::table_reader::{TableReader, named_tables};
 use super::value::{Entry, Table};
 use super::variables::Variables;
 
@@ -77,7 +77,6 @@ pub struct StepCommand {
     pub command: Vec<String>,
 }
 
-/// Returns the valid kinds, and records the errors of the others.
 pub(super) fn kinds(
     check: &mut Check,
     tables: &Table,
@@ -85,22 +84,11 @@ pub(super) fn kinds(
     concurrency: u32,
     variables: &Variables<'_>,
 ) -> BTreeMap<Name, KindConfig> {
-    let mut kinds = BTreeMap::new();
-    for (name, entry) in tables {
-        let key = format!("kinds.{name}");
-        let name = match Name::new(name) {
-            Ok(_) if built_in.contains(&name.as_str()) => {
-                Err(format!("`{key}`: the built-in kind has this name"))
-            }
-            Ok(name) => Ok(name),
-            Err(error) => Err(format!("`{key}`: {error}")),
-        };
-        let name = check.take(name.map_err(|why| ConfigError::new(&entry.origin, why)));
-        let table = TableReader::new(check, &key, entry, &KEYS);
-        let kind = table.and_then(|mut table| kind(&mut table, concurrency, variables));
-        kinds.extend(name.zip(kind));
+    for (name, entry) in tables.iter().filter(|(name, _)| built_in.contains(&name.as_str())) {
+        let error = entry.error(&format!("kinds.{name}"), "the built-in kind has this name");
+        check.errors.push(error);
     }
-    kinds
+    named_tables(check, "kinds", tables, &KEYS, |table| kind(table, concurrency, variables))
 }
 
 fn kind(
@@ -110,16 +98,16 @@ fn kind(
 ) -> Option<KindConfig> {
     let limits = Limits::default();
     let runner = runner(table, variables);
-    let queue = table.value_with("queue", Entry::name);
-    let timeout = table.value("timeout", &Span(MOMENT..=limits.timeout_max));
-    let concurrency = table.value("concurrency", &Count(1..=10_000)).unwrap_or(concurrency);
-    let running_max = table.value("running_max", &Count(1..=RUNNING_MAX));
-    let attempts = table.value("max_attempts", &Count(1..=limits.max_attempts_max));
-    let delay = Span(Duration::ZERO..=limits.delay_max);
+    let queue = table.value("queue", &name());
+    let timeout = table.value("timeout", &span(MOMENT..=limits.timeout_max));
+    let concurrency = table.value("concurrency", &count(1..=10_000)).unwrap_or(concurrency);
+    let running_max = table.value("running_max", &count(1..=RUNNING_MAX));
+    let attempts = table.value("max_attempts", &count(1..=limits.max_attempts_max));
+    let delay = span(Duration::ZERO..=limits.delay_max);
     let (first, max) = (table.value("retry_first", &delay), table.value("retry_max", &delay));
-    let retry_after = Span(Duration::from_secs(1)..=Duration::from_hours(1));
+    let retry_after = span(Duration::from_secs(1)..=Duration::from_hours(1));
     let retry_after = table.value("retry_after", &retry_after);
-    let payload = table.value("payload", &Switch);
+    let payload = table.value("payload", &switch());
     let retry = Retry {
         max_attempts: attempts.unwrap_or(Retry::JOB.max_attempts),
         first: first.unwrap_or(Retry::JOB.first),
@@ -207,9 +195,8 @@ fn step(check: &mut Check, item: &Entry, key: &str) -> Option<StepCommand> {
 
 fn command(check: &mut Check, entry: &Entry, key: &str) -> Option<Vec<String>> {
     const EXPECTED: &str = "a program and its arguments, such as [\"./resize\", \"--fast\"]";
-    let words = entry.list(key).ok().map(|items| {
-        items.iter().map(|item| item.text(key).ok().map(str::to_owned)).collect::<Option<Vec<_>>>()
-    });
-    let argv = words.flatten().filter(|argv| argv.first().is_some_and(|name| !name.is_empty()));
+    let word = |item: &Entry| item.as_text().map(str::to_owned);
+    let words = entry.list(key).ok().and_then(|items| items.iter().map(word).collect());
+    let argv = words.filter(|argv: &Vec<_>| argv.first().is_some_and(|name| !name.is_empty()));
     check.take(argv.ok_or_else(|| entry.wrong(key, EXPECTED)))
 }

@@ -9,7 +9,7 @@ use longhaul_kinds::http::headers::is_connection_header;
 use super::check::Check;
 use super::error::{ConfigError, hint, nearest};
 use super::kinds::{KindConfig, KindRunner};
-use super::schema::{OneOf, Parse as _};
+use super::schema::one_of;
 use super::table_reader::TableReader;
 use super::value::{Entry, Table};
 use crate::api::ProxyRoute;
@@ -52,19 +52,15 @@ pub(super) fn proxies(
         let key = format!("proxy.{index}");
         let known = ["kind", "mode", "pass", "path"];
         let Some(mut table) = TableReader::new(check, &key, entry, &known) else { continue };
-        for needed in ["path", "kind"] {
-            if !table.table.contains_key(needed) {
-                table.error(format!("`{key}` needs `{needed}`"));
-            }
-        }
+        table.require(&["path", "kind"], &format!("`{key}`"));
         let path = table.value_with("path", |entry, key| {
             let path = path(entry, key)?;
-            let message = || format!("`{key}`: another [[proxy]] has this path");
             let is_new = paths.insert(path.clone());
-            is_new.then_some(path).ok_or_else(|| ConfigError::new(&entry.origin, message()))
+            let error = || entry.error(key, "another [[proxy]] has this path");
+            is_new.then_some(path).ok_or_else(error)
         });
         let kind = table.value_with("kind", |entry, key| kind(entry, key, declared, kinds));
-        let sync = table.optional("mode", |entry, key| OneOf(MODES).parse(entry, key));
+        let sync = table.optional("mode", |entry, key| one_of(MODES).parse(entry, key));
         let pass = table.optional("pass", forwarded_headers);
         if let (Some(path), Some(kind), Some(sync), Some(pass)) = (path, kind.flatten(), sync, pass)
         {

@@ -1,8 +1,12 @@
 //! Reader for tables that are declared by name, for example `[kinds.NAME]`.
 
+use std::collections::BTreeMap;
+
+use longhaul::job::Name;
+
 use super::check::Check;
 use super::error::{ConfigError, hint, nearest};
-use super::schema::Parse;
+use super::schema::ValueType;
 use super::value::{Entry, Table};
 
 /// Reads the keys of one table and records its errors.
@@ -31,7 +35,7 @@ impl<'a> TableReader<'a> {
     }
 
     /// Reads a value. `None` if the table does not have it or if it is wrong.
-    pub(super) fn value<T>(&mut self, name: &str, value_type: &impl Parse<T>) -> Option<T> {
+    pub(super) fn value<T>(&mut self, name: &str, value_type: &ValueType<T>) -> Option<T> {
         self.value_with(name, |entry, key| value_type.parse(entry, key))
     }
 
@@ -54,8 +58,33 @@ impl<'a> TableReader<'a> {
         self.check.take(parse(entry, &format!("{}.{name}", self.key))).map(Some)
     }
 
+    /// Records the keys that the table lacks; `table` names it in the error.
+    pub(super) fn require(&mut self, keys: &[&str], table: &str) {
+        for key in keys.iter().filter(|key| !self.table.contains_key(**key)) {
+            self.error(format!("{table} needs `{key}`"));
+        }
+    }
+
     /// Records an error about the table as a whole.
     pub(super) fn error(&mut self, message: String) {
         self.check.error(&self.entry.origin, message);
     }
+}
+
+/// Reads the tables `[section.NAME]`. Returns the valid ones, and records the errors of the others.
+pub(super) fn named_tables<T>(
+    check: &mut Check,
+    section: &str,
+    tables: &Table,
+    known: &[&str],
+    read: impl Fn(&mut TableReader<'_>) -> Option<T>,
+) -> BTreeMap<Name, T> {
+    let mut valid = BTreeMap::new();
+    for (name, entry) in tables {
+        let key = format!("{section}.{name}");
+        let name = check.take(Name::new(name).map_err(|reason| entry.error(&key, reason)));
+        let table = TableReader::new(check, &key, entry, known);
+        valid.extend(name.zip(table.and_then(|mut table| read(&mut table))));
+    }
+    valid
 }

@@ -52,12 +52,11 @@ pub(super) fn lines_of<'a>(path: &'a Arc<Path>, text: &'a str) -> impl Fn(usize)
 }
 
 fn table(table: &DeTable<'_>, at: &dyn Fn(usize) -> Origin) -> Table {
-    let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
-        let key: &toml::Spanned<std::borrow::Cow<'_, str>> = key;
+    let entries = table.iter().map(|(key, value)| {
         let entry = Entry { value: value_of(value.get_ref(), at), origin: at(key.span().start) };
         (key.get_ref().to_string(), entry)
-    };
-    table.iter().map(entry).collect()
+    });
+    entries.collect()
 }
 
 fn value_of(value: &DeValue<'_>, at: &dyn Fn(usize) -> Origin) -> Value {
@@ -66,15 +65,13 @@ fn value_of(value: &DeValue<'_>, at: &dyn Fn(usize) -> Origin) -> Value {
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
             .map_or(Value::Other("a number that is too large"), Value::Whole),
         DeValue::Boolean(switch) => Value::Switch(*switch),
-        DeValue::Array(items) => Value::List(
-            items
-                .iter()
-                .map(|item| Entry {
-                    value: value_of(item.get_ref(), at),
-                    origin: at(item.span().start),
-                })
-                .collect(),
-        ),
+        DeValue::Array(items) => {
+            let entry = |item: &toml::Spanned<DeValue<'_>>| Entry {
+                value: value_of(item.get_ref(), at),
+                origin: at(item.span().start),
+            };
+            Value::List(items.iter().map(entry).collect())
+        }
         DeValue::Table(inner) => Value::Table(table(inner, at)),
         DeValue::Float(_) => Value::Other("a fraction"),
         DeValue::Datetime(_) => Value::Other("a date"),
@@ -97,25 +94,25 @@ impl fmt::Display for Value {
 /// Removes user and password from a URL: everything between `://` and the last `@`, so that it also
 /// works for URLs that cannot be parsed.
 fn redact(text: &str) -> String {
-    match text.split_once("://") {
-        Some((scheme, rest)) => match rest.rsplit_once('@') {
-            Some((_, host)) => format!("{scheme}://***@{host}"),
-            None => text.to_owned(),
-        },
+    let parts =
+        text.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?)));
+    match parts {
+        Some((scheme, (_, host))) => format!("{scheme}://***@{host}"),
         None => text.to_owned(),
     }
 }
 
 /// Typed access; `key` names the value in the error.
 impl Entry {
-    pub(super) fn text(&self, key: &str) -> Result<&str, ConfigError> {
-        let Value::Text(text) = &self.value else {
-            return Err(self.wrong(key, "a text in quotes"));
-        };
-        Ok(text)
+    pub(super) fn as_text(&self) -> Option<&str> {
+        let Value::Text(text) = &self.value else { return None };
+        Some(text)
     }
 
-    /// A number that the file or the environment gives.
+    pub(super) fn text(&self, key: &str) -> Result<&str, ConfigError> {
+        self.as_text().ok_or_else(|| self.wrong(key, "a text in quotes"))
+    }
+
     pub(super) fn whole(&self) -> Option<i64> {
         let Value::Whole(number) = self.value else { return None };
         Some(number)
@@ -140,6 +137,11 @@ impl Entry {
     /// Error for a value of the wrong type, form or range.
     pub(super) fn wrong(&self, key: &str, expected: impl fmt::Display) -> ConfigError {
         ConfigError::new(&self.origin, format!("`{key}` is {}; expected {expected}", self.value))
+    }
+
+    /// Error without the value, which may be a secret.
+    pub(super) fn error(&self, key: &str, reason: impl fmt::Display) -> ConfigError {
+        ConfigError::new(&self.origin, format!("`{key}`: {reason}"))
     }
 
     /// Error for a well-formed value that is not allowed.

@@ -26,10 +26,10 @@ impl<'a> Variables<'a> {
                 || ConfigError::new(&entry.origin, format!("`{key}` has a ${{ without a }}"));
             let (name, after) = after.split_once('}').ok_or_else(open)?;
             filled.push_str(before);
-            filled.push_str(&self.value(name).map_err(|reason| {
-                let message = format!("`{key}`: the environment variable {name} {reason}");
-                ConfigError::new(&entry.origin, message)
-            })?);
+            let value = self.value(name).map_err(|reason| {
+                entry.error(key, format!("the environment variable {name} {reason}"))
+            })?;
+            filled.push_str(&value);
             rest = after;
         }
         filled.push_str(rest);

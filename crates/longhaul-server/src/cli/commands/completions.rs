@@ -3,7 +3,7 @@
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
-use crate::cli::{Cli, CliError, Exit, Ui};
+use crate::cli::{Cli, CliResult, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
@@ -11,10 +11,9 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-pub(crate) fn run(args: &CompletionsArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &CompletionsArgs, ui: &mut Ui<'_>) -> CliResult<()> {
     // Into memory first, because the generator panics when the pipe closes.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "longhaul", &mut script);
-    ui.line(String::from_utf8_lossy(&script).trim_end())?;
-    Ok(Exit::Done)
+    ui.line(String::from_utf8_lossy(&script).trim_end())
 }

@@ -10,7 +10,7 @@ use longhaul_render::{
 };
 use serde_json::json;
 
-use crate::cli::{CliError, Exit, Ui, is_dash};
+use crate::cli::{CliError, CliResult, Ui, is_dash};
 
 /// Interval between checks of a watched file.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -56,7 +56,7 @@ enum Theme {
     Dark,
 }
 
-pub(crate) async fn run(args: RenderArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: RenderArgs, ui: &mut Ui<'_>) -> CliResult<()> {
     let format = args.format()?;
     let output_type = args.output_type()?;
     if args.watch && is_dash(&args.file) {
@@ -64,8 +64,7 @@ pub(crate) async fn run(args: RenderArgs, ui: &mut Ui<'_>) -> Result<Exit, CliEr
     }
     let source = read(&args.file)?;
     if !args.watch {
-        args.draw(format, output_type, source, ui)?;
-        return Ok(Exit::Done);
+        return args.draw(format, output_type, source, ui);
     }
     // Created once, so that no signal is lost while a diagram is rendered.
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
@@ -81,28 +80,28 @@ pub(crate) async fn run(args: RenderArgs, ui: &mut Ui<'_>) -> Result<Exit, CliEr
         }
         tokio::select! {
             biased;
-            _ = &mut interrupted => return Ok(Exit::Done),
+            _ = &mut interrupted => return Ok(()),
             () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
     }
 }
 
 impl RenderArgs {
-    fn format(&self) -> Result<render::Format, CliError> {
+    fn format(&self) -> CliResult<render::Format> {
         let ending = self.file.extension().and_then(|ending| ending.to_str());
         match (self.format, ending) {
             (Some(Format::Mermaid), _) | (None, Some("mmd" | "mermaid")) => {
                 Ok(render::Format::Mermaid)
             }
             (Some(Format::D2), _) | (None, Some("d2")) => Ok(render::Format::D2),
-            (None, _) => Err(CliError::Usage {
-                message: "cannot detect the language from the file name".to_owned(),
-                hint: Some("set it with --format mermaid or --format d2".to_owned()),
-            }),
+            (None, _) => Err(CliError::usage_with_hint(
+                "cannot detect the language from the file name",
+                "set it with --format mermaid or --format d2",
+            )),
         }
     }
 
-    fn output_type(&self) -> Result<OutputType, CliError> {
+    fn output_type(&self) -> CliResult<OutputType> {
         let Some(output) = self.output.as_ref().filter(|output| !is_dash(output)) else {
             return Ok(OutputType::Svg);
         };
@@ -119,7 +118,7 @@ impl RenderArgs {
         output_type: OutputType,
         source: String,
         ui: &mut Ui<'_>,
-    ) -> Result<(), CliError> {
+    ) -> CliResult<()> {
         let theme = match self.theme {
             Theme::Light => render::Theme::Light,
             Theme::Dark => render::Theme::Dark,
@@ -144,7 +143,7 @@ impl RenderArgs {
     }
 }
 
-fn picture(request: RenderRequest) -> Result<Vec<u8>, CliError> {
+fn picture(request: RenderRequest) -> CliResult<Vec<u8>> {
     let draw = move || render::render(&request, &Limits::default());
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(draw);
     let thread = thread.map_err(|error| CliError::Other(error.into()))?;
@@ -160,14 +159,11 @@ fn picture(request: RenderRequest) -> Result<Vec<u8>, CliError> {
     })
 }
 
-fn read(file: &Path) -> Result<String, CliError> {
+fn read(file: &Path) -> CliResult<String> {
     if is_dash(file) {
         let mut source = String::new();
         let read = std::io::stdin().lock().read_to_string(&mut source);
-        return match read {
-            Ok(_) => Ok(source),
-            Err(error) => Err(cannot("read", file, error)),
-        };
+        return read.map(|_| source).map_err(|error| cannot("read", file, error));
     }
     std::fs::read_to_string(file).map_err(|error| cannot("read", file, error))
 }

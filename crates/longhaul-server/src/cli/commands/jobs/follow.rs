@@ -7,7 +7,7 @@ use longhaul_client::{Client, ClientError, Events, Update};
 
 use crate::cli::output::job_line;
 use crate::cli::output::live_line::LiveLine;
-use crate::cli::{CliError, Exit, Global, Ui};
+use crate::cli::{CliResult, Exit, Global, Ui};
 
 /// Longest wait of one request for a job without an event stream.
 const RESUMED_WAIT: Duration = Duration::from_secs(10);
@@ -49,7 +49,7 @@ pub(crate) async fn follow(
     client: &Client,
     view: &FollowView,
     ui: &mut Ui<'_>,
-) -> Result<FollowEnd, CliError> {
+) -> CliResult<FollowEnd> {
     tokio::select! {
         ended = wait_for_end(job, client, view, ui) => Ok(FollowEnd::Job(ended?)),
         interrupted = tokio::signal::ctrl_c() => {
@@ -64,7 +64,7 @@ async fn wait_for_end(
     client: &Client,
     view: &FollowView,
     ui: &mut Ui<'_>,
-) -> Result<Box<Job>, CliError> {
+) -> CliResult<Box<Job>> {
     let mut live =
         matches!(view, FollowView::Live).then(|| LiveLine::new(&job, ui.now(), ui.err_style));
     let mut events = client.events(&job.job_id).after(job.version);
@@ -89,7 +89,7 @@ async fn next_change(
     events: &mut Events,
     mut live: Option<&mut LiveLine>,
     ui: &mut Ui<'_>,
-) -> Result<Option<Box<Job>>, CliError> {
+) -> CliResult<Option<Box<Job>>> {
     while let Some(update) = events.next().await? {
         match update {
             Update::Job(job) => return Ok(Some(job)),
@@ -104,7 +104,7 @@ fn show(
     view: &FollowView,
     live: Option<&mut LiveLine>,
     ui: &mut Ui<'_>,
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     let now = ui.now();
     match view {
         FollowView::Live => {
@@ -125,9 +125,7 @@ fn show(
 fn connection_lost(error: &ClientError, live: Option<&mut LiveLine>, ui: &mut Ui<'_>) {
     match live {
         Some(live) => live.reconnecting(),
-        None => ui.note(
-            &ui.err_style.dim(&format!("connection lost, retrying (the job is safe): {error}")),
-        ),
+        None => ui.dim_note(&format!("connection lost, retrying (the job is safe): {error}")),
     }
 }
 

@@ -7,7 +7,7 @@ use longhaul_client::wire::{Job, SubmitRequest};
 use longhaul_client::{Client, Payload, SubmitOptions};
 
 use crate::cli::output::progress_bar::TransferBar;
-use crate::cli::{CliError, Ui, is_dash};
+use crate::cli::{CliResult, Ui, is_dash};
 
 /// Name of a payload from stdin.
 const STDIN: &str = "stdin";
@@ -30,7 +30,7 @@ pub(crate) async fn submit(
     args: &PayloadArgs,
     options: &SubmitOptions,
     ui: &mut Ui<'_>,
-) -> Result<Job, CliError> {
+) -> CliResult<Job> {
     let mut payload = if is_dash(path) {
         Payload::reader(STDIN, tokio::io::stdin())
     } else {

@@ -10,7 +10,7 @@ use crate::cli::commands::jobs::follow::{FollowEnd, FollowView, follow, interrup
 use crate::cli::output::atomic_file::OutputTarget;
 use crate::cli::output::color::Style;
 use crate::cli::output::job_line;
-use crate::cli::{CliError, Exit, Global, Ui};
+use crate::cli::{CliError, CliResult, Exit, Global, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct ResultArgs {
@@ -24,11 +24,7 @@ pub(crate) struct ResultArgs {
     output: Option<PathBuf>,
 }
 
-pub(crate) async fn run(
-    args: &ResultArgs,
-    global: &Global,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: &ResultArgs, global: &Global, ui: &mut Ui<'_>) -> CliResult {
     let client = global.client()?;
     let job = client.job(&args.job, None).await?;
     if !args.wait {
@@ -41,7 +37,7 @@ pub(crate) async fn run(
 }
 
 /// Prints only the result.
-fn print(job: &Job, args: &ResultArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+fn print(job: &Job, args: &ResultArgs, ui: &mut Ui<'_>) -> CliResult {
     match job.status {
         Status::Completed => write(&job.result.clone().unwrap_or_default(), args, ui)?,
         Status::Failed | Status::Cancelled if ui.json => ui.json_note(&json!({"error": job.error})),
@@ -53,7 +49,7 @@ fn print(job: &Job, args: &ResultArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError
     Ok(Exit::of(job.status))
 }
 
-fn write(result: &RawJson, args: &ResultArgs, ui: &mut Ui<'_>) -> Result<(), CliError> {
+fn write(result: &RawJson, args: &ResultArgs, ui: &mut Ui<'_>) -> CliResult<()> {
     let Some(path) = &args.output else { return ui.document(result) };
     match OutputTarget::named(path) {
         OutputTarget::Stdout => ui.document(result),

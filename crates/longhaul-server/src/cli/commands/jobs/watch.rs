@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::cli::commands::jobs::follow::{FollowEnd, FollowView, follow, interrupted};
-use crate::cli::{CliError, Exit, Global, Ui};
+use crate::cli::{CliResult, Exit, Global, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
@@ -11,11 +11,7 @@ pub(crate) struct WatchArgs {
     job: String,
 }
 
-pub(crate) async fn run(
-    args: &WatchArgs,
-    global: &Global,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: &WatchArgs, global: &Global, ui: &mut Ui<'_>) -> CliResult {
     let client = global.client()?;
     // Read first, because a wrong id or address must fail at once, while a later restart is waited for.
     let job = client.job(&args.job, None).await?;

@@ -1,13 +1,14 @@
 //! `longhaul bench`: throughput and latency of the engine or a server.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::Path;
 
 use clap::Args;
-use longhaul_server::bench::{self, BenchPlan, BenchStore, BenchSubject, Scenario};
-use longhaul_server::config::PostgresUrl;
+use longhaul_server::bench::{self, BenchPlan, BenchSubject, Scenario};
+use longhaul_server::config::Database;
+use tempfile::TempDir;
 
-use crate::cli::{CliError, Exit, Global, Ui};
+use crate::cli::{CliError, CliResult, Global, Ui};
 
 /// Runs against the server in `--server`, or an engine in this process.
 #[derive(Debug, Args)]
@@ -41,11 +42,7 @@ pub(crate) struct BenchArgs {
     keep: bool,
 }
 
-pub(crate) async fn run(
-    args: BenchArgs,
-    global: &Global,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: BenchArgs, global: &Global, ui: &mut Ui<'_>) -> CliResult<()> {
     if args.jobs == 0 || args.concurrency == 0 {
         return Err(CliError::usage("--jobs and --concurrency take a number above zero"));
     }
@@ -74,40 +71,30 @@ pub(crate) async fn run(
             let (store, _folder) = store(&args)?;
             bench::run(&plan, BenchSubject::Engine(store)).await?
         };
-        if ui.json {
-            ui.value(&report)?;
-        } else {
-            ui.line(&report.to_string())?;
-        }
+        ui.print(&report, &report.to_string())?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Returns the store, and the temporary directory to delete after the run.
-fn store(args: &BenchArgs) -> Result<(BenchStore, Option<tempfile::TempDir>), CliError> {
-    let Some(database) = &args.database else {
-        let folder = tempfile::tempdir().map_err(anyhow::Error::from)?;
-        return Ok((BenchStore::Sqlite(folder.path().join("bench.db")), Some(folder)));
+fn store(args: &BenchArgs) -> CliResult<(Database, Option<TempDir>)> {
+    let folder = match args.database.as_deref().map(Database::parse) {
+        None => tempfile::tempdir(),
+        Some(None) => {
+            let message = "--database: expected sqlite:PATH, postgres://… or memory";
+            return Err(CliError::usage(message));
+        }
+        Some(Some(Database::Sqlite(path))) if !args.keep => {
+            if path.exists() {
+                let message = format!("{} already exists; --keep uses it", path.display());
+                return Err(CliError::usage(message));
+            }
+            // On the same file system, because its speed is measured.
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            tempfile::tempdir_in(parent.unwrap_or(Path::new(".")))
+        }
+        Some(Some(database)) => return Ok((database, None)),
     };
-    if database == "memory" {
-        return Ok((BenchStore::Memory, None));
-    }
-    if database.starts_with("postgres://") || database.starts_with("postgresql://") {
-        return Ok((BenchStore::Postgres(PostgresUrl::new(database)), None));
-    }
-    let Some(path) = database.strip_prefix("sqlite:").map(PathBuf::from) else {
-        return Err(CliError::usage("--database: expected sqlite:PATH, postgres://… or memory"));
-    };
-    if args.keep {
-        return Ok((BenchStore::Sqlite(path), None));
-    }
-    if path.exists() {
-        let message = format!("{} already exists; --keep uses it", path.display());
-        return Err(CliError::usage(message));
-    }
-    // On the same file system, because its speed is measured.
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let folder = tempfile::tempdir_in(parent.unwrap_or(std::path::Path::new(".")))
-        .map_err(anyhow::Error::from)?;
-    Ok((BenchStore::Sqlite(folder.path().join("bench.db")), Some(folder)))
+    let folder = folder.map_err(anyhow::Error::from)?;
+    Ok((Database::Sqlite(folder.path().join("bench.db")), Some(folder)))
 }
