@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use clap::Args;
-use longhaul_server::bench::{self, BenchPlan, BenchSubject, Scenario};
+use longhaul_server::bench::{self, BenchLoad, BenchPlan, BenchSubject, Scenario};
 use longhaul_server::config::Database;
 use tempfile::TempDir;
 
@@ -19,34 +19,18 @@ pub(crate) struct BenchArgs {
     /// Store of the engine: sqlite:PATH, postgres://… or memory [default: a new SQLite file]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
-    /// Number of jobs
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
-    jobs: usize,
-    /// Concurrent callers, and concurrent jobs
-    #[arg(long, value_name = "C", default_value_t = 256)]
-    concurrency: usize,
-    /// Bytes of each job's input
-    #[arg(long, value_name = "B", default_value_t = 100)]
-    input_bytes: usize,
-    /// Finished jobs to insert first
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    history: usize,
-    /// Pending jobs during the scenarios claim and fair
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    pending: usize,
-    /// Submissions per second [default: unlimited]
-    #[arg(long, value_name = "R")]
-    rate: Option<f64>,
+    #[command(flatten)]
+    load: BenchLoad,
     /// Use and keep the existing database, instead of a temporary one
     #[arg(long)]
     keep: bool,
 }
 
 pub(crate) async fn run(args: BenchArgs, global: &Global, ui: &mut Ui<'_>) -> CliResult<()> {
-    if args.jobs == 0 || args.concurrency == 0 {
+    if args.load.jobs == 0 || args.load.concurrency == 0 {
         return Err(CliError::usage("--jobs and --concurrency take a number above zero"));
     }
-    if args.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
+    if args.load.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
         return Err(CliError::usage("--rate takes a number above zero"));
     }
     if args.database.is_some() && global.server.is_some() {
@@ -55,12 +39,7 @@ pub(crate) async fn run(args: BenchArgs, global: &Global, ui: &mut Ui<'_>) -> Cl
     for scenario in &args.scenarios {
         let plan = BenchPlan {
             scenario: *scenario,
-            jobs: args.jobs,
-            concurrency: args.concurrency,
-            input_bytes: args.input_bytes,
-            history: args.history,
-            pending: args.pending,
-            rate: args.rate,
+            load: args.load.clone(),
             progress: !ui.json && std::io::stderr().is_terminal(),
         };
         let report = if let Some(url) = &global.server {
