@@ -75,13 +75,19 @@ enum Command {
     /// Show a job
     Get(get::GetArgs),
     /// Show each change of a job until it finishes
-    Watch(watch::WatchArgs),
+    Watch {
+        /// Job id
+        job: String,
+    },
     /// Print a job's result
     Result(result::ResultArgs),
     /// List the artifacts of a job, or download one of them
     Artifacts(artifacts::ArtifactsArgs),
     /// Show everything stored for a job and its deletion
-    Receipt(receipt::ReceiptArgs),
+    Receipt {
+        /// Job id; the job may be deleted
+        job: String,
+    },
     /// List jobs, newest first
     List(list::ListArgs),
     /// Cancel jobs
@@ -105,7 +111,8 @@ enum Command {
     /// List and resend webhook deliveries
     Deliveries(deliveries::DeliveriesArgs),
     /// Create, list, rotate and revoke API keys
-    Keys(keys::KeysArgs),
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
     /// Create, list and change tenants
     Tenants(tenants::TenantsArgs),
     /// Show the audit log
@@ -132,7 +139,10 @@ enum Command {
     #[command(about = "Print the OpenAPI document of this program, or of the server in --server")]
     Openapi,
     /// Print a shell completion script
-    Completions(completions::CompletionsArgs),
+    Completions {
+        /// Shell
+        shell: clap_complete::Shell,
+    },
 }
 
 impl Global {
@@ -190,10 +200,10 @@ async fn run(cli: Cli, ui: &mut Ui<'_>) -> CliResult {
         Command::Serve(args) => Box::pin(serve::run(args, ui)).await?,
         Command::Submit(args) => return submit::run(args, &global, ui).await,
         Command::Get(args) => get::run(&args, &global.client()?, ui).await?,
-        Command::Watch(args) => return watch::run(&args, &global, ui).await,
+        Command::Watch { job } => return watch::run(&job, &global, ui).await,
         Command::Result(args) => return result::run(&args, &global, ui).await,
         Command::Artifacts(args) => return artifacts::run(&args, &global.client()?, ui).await,
-        Command::Receipt(args) => receipt::run(&args, &global.client()?, ui).await?,
+        Command::Receipt { job } => receipt::run(&job, &global.client()?, ui).await?,
         Command::List(args) => list::run(args, &global.client()?, ui).await?,
         Command::Cancel(ids) => return control::cancel(&ids, &global.client()?, ui).await,
         Command::Resume(ids) => return control::resume(&ids, &global.client()?, ui).await,
@@ -205,7 +215,7 @@ async fn run(cli: Cli, ui: &mut Ui<'_>) -> CliResult {
         Command::Replicas => replicas::run(&global.client()?, ui).await?,
         Command::Endpoints(args) => endpoints::run(args, &global.client()?, ui).await?,
         Command::Deliveries(args) => deliveries::run(args, &global.client()?, ui).await?,
-        Command::Keys(args) => keys::run(args, &global.client()?, ui).await?,
+        Command::Keys(command) => keys::run(command, &global.client()?, ui).await?,
         Command::Tenants(args) => tenants::run(args, &global.client()?, ui).await?,
         Command::Audit(args) => audit::run(&args, &global.client()?, ui).await?,
         Command::Listen(args) => listen::run(args, ui).await?,
@@ -220,7 +230,7 @@ async fn run(cli: Cli, ui: &mut Ui<'_>) -> CliResult {
         Command::RenderWorker => {}
         Command::Bench(args) => bench::run(args, &global, ui).await?,
         Command::Openapi => openapi::run(&global, ui).await?,
-        Command::Completions(args) => completions::run(&args, ui)?,
+        Command::Completions { shell } => completions::run(shell, ui)?,
     }
     Ok(Exit::Done)
 }

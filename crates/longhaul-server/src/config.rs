@@ -87,7 +87,6 @@ pub struct Config {
     pub queues: BTreeMap<Name, QueueConfig>,
 }
 
-/// Database of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Database {
     Sqlite(PathBuf),

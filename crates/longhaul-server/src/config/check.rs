@@ -24,8 +24,8 @@ use crate::listen::TlsFiles;
 use crate::secret::Secret;
 use crate::webhooks::WebhookSettings;
 
-/// Values of all settings, and the errors found so far. A reader returns `None` after it has
-/// recorded its error, so that the remaining settings are still checked.
+/// Values of all settings, and the errors found so far. A reader records its error and returns
+/// `None`, so that the remaining settings are still checked; with any error, the result is not used.
 pub(super) struct Check {
     settings: Table,
     pub(super) errors: Vec<ConfigError>,
@@ -82,15 +82,15 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Vec<C
             "it must be less than half of lease.duration, or one lost renewal costs the job";
         c.refuse("lease.renew", reason);
     }
-    let (oidc, tls) = (oidc.map(issuer), tls.map(|tls| tls_files(c, tls)));
-    let render = render.map(|render| Some(render).filter(RenderConfig::is_available));
+    let (oidc, tls) = (oidc.and_then(issuer), tls.and_then(|tls| tls_files(c, tls)));
+    let render = render.filter(RenderConfig::is_available);
 
     // A process that runs no jobs does not need the secrets of kinds.
     let variables = Variables::of(&sources.env, role.is_none_or(Role::runs_jobs));
     let chat = ChatSettings::read(c).and_then(|chat| chat::chat(c, &chat, &variables));
     let mut built_in = vec![kinds::DEMO];
-    built_in.extend(matches!(chat, Some(Some(_))).then_some(CHAT));
-    built_in.extend(matches!(render, Some(Some(_))).then_some(kinds::RENDER));
+    built_in.extend(chat.as_ref().map(|_| CHAT));
+    built_in.extend(render.as_ref().map(|_| kinds::RENDER));
     let concurrency = worker.as_ref().map_or(1, |worker| worker.concurrency);
     let kinds = kinds::kinds(c, &tables, &built_in, concurrency, &variables);
     let proxies = proxy::proxies(c, &proxies, &tables, &kinds);
@@ -123,7 +123,7 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Vec<C
             require_idempotency_key: process.require_idempotency_key,
             sync_wait_max: process.sync_wait_max,
             auth: auth?,
-            oidc: oidc?,
+            oidc,
             stripe_secret: Secret::new(&billing?.stripe_secret),
             log: log?,
             retention: Retention { completed: retention.completed, failed: retention.failed },
@@ -133,14 +133,14 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Vec<C
             limits: limits?,
             http: http?,
             egress: egress?.allow,
-            tls: tls?,
+            tls,
             webhooks: WebhookSettings {
                 first_retry: webhooks.first_retry,
                 timeout: webhooks.timeout,
                 concurrency: webhooks.concurrency,
             },
-            chat: chat?,
-            render: render?,
+            chat,
+            render,
             kinds,
             proxies,
             queues,
@@ -185,16 +185,14 @@ fn replica_name(check: &mut Check, default: &str) -> Option<Name> {
 }
 
 fn issuer(oidc: OidcConfig) -> Option<OidcSettings> {
-    let OidcConfig { issuer, audience, tenant_claim, scope_claim, scope_prefix, jwks_url } = oidc;
-    let settings = |issuer| OidcSettings {
-        issuer,
-        audience,
-        tenant_claim,
-        scope_claim,
-        scope_prefix,
-        jwks_url,
-    };
-    issuer.map(settings)
+    Some(OidcSettings {
+        issuer: oidc.issuer?,
+        audience: oidc.audience,
+        tenant_claim: oidc.tenant_claim,
+        scope_claim: oidc.scope_claim,
+        scope_prefix: oidc.scope_prefix,
+        jwks_url: oidc.jwks_url,
+    })
 }
 
 fn tls_files(check: &mut Check, TlsConfig { cert, key }: TlsConfig) -> Option<TlsFiles> {

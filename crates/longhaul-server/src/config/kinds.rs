@@ -10,24 +10,10 @@ use super::error::{hint, nearest};
 use super::http::{self, HttpKindConfig};
 use super::schema::{count, name, span, switch};
 use super::settings::{MOMENT, RUNNING_MAX};
-use super::table_reader::{TableReader, named_tables};
+use super::table_reader::{TableReader, read_named_tables};
 use super::value::{Entry, Table};
 use super::variables::Variables;
 
-const KEYS: [&str; 12] = [
-    "command",
-    "concurrency",
-    "http",
-    "max_attempts",
-    "payload",
-    "queue",
-    "retry_after",
-    "retry_first",
-    "retry_max",
-    "running_max",
-    "steps",
-    "timeout",
-];
 /// Keys of which a kind has exactly one.
 const RUNNERS: [&str; 3] = ["command", "steps", "http"];
 
@@ -36,14 +22,11 @@ pub(super) const DEMO: &str = "demo";
 /// Name of the kind for diagrams and of its queue.
 pub(crate) const RENDER: &str = "render";
 
-/// Configuration of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KindConfig {
-    /// Program or endpoint that executes jobs.
     pub runner: KindRunner,
     /// Queue of jobs that name none.
     pub queue: Name,
-    /// Timeout of one attempt.
     pub timeout: Option<Duration>,
     /// Concurrent jobs in this process.
     pub concurrency: u32,
@@ -57,14 +40,12 @@ pub struct KindConfig {
     pub payload: bool,
 }
 
-/// Executes the jobs of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KindRunner {
     /// One program with its arguments.
     Command(Vec<String>),
     /// A sequence of programs with checkpointed outputs. At least one.
     Steps(Vec<StepCommand>),
-    /// A request to an endpoint.
     Http(Box<HttpKindConfig>),
 }
 
@@ -73,7 +54,6 @@ pub enum KindRunner {
 pub struct StepCommand {
     /// Unique in its kind.
     pub name: Name,
-    /// The program with its arguments.
     pub command: Vec<String>,
 }
 
@@ -88,7 +68,7 @@ pub(super) fn kinds(
         let error = entry.error(&format!("kinds.{name}"), "the built-in kind has this name");
         check.errors.push(error);
     }
-    named_tables(check, "kinds", tables, &KEYS, |table| kind(table, concurrency, variables))
+    read_named_tables(check, "kinds", tables, |table| kind(table, concurrency, variables))
 }
 
 fn kind(
@@ -135,7 +115,7 @@ fn kind(
 }
 
 fn runner(table: &mut TableReader<'_>, variables: &Variables<'_>) -> Option<KindRunner> {
-    let keys = RUNNERS.into_iter().filter_map(|key| Some((key, table.table.get(key)?)));
+    let keys = RUNNERS.into_iter().filter_map(|key| Some((key, table.get(key)?)));
     match *keys.collect::<Vec<_>>() {
         [(runner, entry)] => {
             let key = format!("{}.{runner}", table.key);

@@ -10,7 +10,7 @@ use super::check::Check;
 use super::error::{ConfigError, hint, nearest};
 use super::kinds::{KindConfig, KindRunner};
 use super::schema::one_of;
-use super::table_reader::TableReader;
+use super::table_reader::read_table;
 use super::value::{Entry, Table};
 use crate::api::ProxyRoute;
 
@@ -50,23 +50,20 @@ pub(super) fn proxies(
     let mut routes = Vec::new();
     for (index, entry) in (1..).zip(tables) {
         let key = format!("proxy.{index}");
-        let known = ["kind", "mode", "pass", "path"];
-        let Some(mut table) = TableReader::new(check, &key, entry, &known) else { continue };
-        table.require(&["path", "kind"], &format!("`{key}`"));
-        let path = table.value_with("path", |entry, key| {
-            let path = path(entry, key)?;
-            let is_new = paths.insert(path.clone());
-            let error = || entry.error(key, "another [[proxy]] has this path");
-            is_new.then_some(path).ok_or_else(error)
+        let route = read_table(check, &key, entry, |table| {
+            table.require(&["path", "kind"], &format!("`{key}`"));
+            let path = table.value_with("path", |entry, key| {
+                let path = path(entry, key)?;
+                let is_new = paths.insert(path.clone());
+                let error = || entry.error(key, "another [[proxy]] has this path");
+                is_new.then_some(path).ok_or_else(error)
+            });
+            let kind = table.value_with("kind", |entry, key| kind(entry, key, declared, kinds));
+            let sync = table.value("mode", &one_of(MODES)).unwrap_or(false);
+            let pass = table.value_with("pass", forwarded_headers).unwrap_or_default();
+            Some(ProxyRoute { path: path?, kind: kind??.to_string(), sync, pass })
         });
-        let kind = table.value_with("kind", |entry, key| kind(entry, key, declared, kinds));
-        let sync = table.optional("mode", |entry, key| one_of(MODES).parse(entry, key));
-        let pass = table.optional("pass", forwarded_headers);
-        if let (Some(path), Some(kind), Some(sync), Some(pass)) = (path, kind.flatten(), sync, pass)
-        {
-            let (sync, pass) = (sync.unwrap_or(false), pass.unwrap_or_default());
-            routes.push(ProxyRoute { path, kind: kind.to_string(), sync, pass });
-        }
+        routes.extend(route);
     }
     routes
 }

@@ -8,10 +8,9 @@ use longhaul::store::FlowLimit;
 use super::check::Check;
 use super::schema::{count, rate};
 use super::settings::RUNNING_MAX;
-use super::table_reader::named_tables;
+use super::table_reader::read_named_tables;
 use super::value::Table;
 
-/// Limits of one queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueConfig {
     /// Concurrency and start rate, over all tenants and replicas.
@@ -21,7 +20,7 @@ pub struct QueueConfig {
 }
 
 pub(super) fn queues(check: &mut Check, tables: &Table) -> BTreeMap<Name, QueueConfig> {
-    named_tables(check, "queues", tables, &["pending_max", "rate", "running_max"], |table| {
+    read_named_tables(check, "queues", tables, |table| {
         let pending_max = table.value("pending_max", &count(0..=1_000_000_000));
         let running_max = table.value("running_max", &count(1..=RUNNING_MAX));
         let rate = table.value("rate", &rate());

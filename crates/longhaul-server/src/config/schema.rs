@@ -38,8 +38,10 @@ pub(super) struct ValueType<T> {
     pub(super) expected: String,
     /// True if no output shows the value.
     pub(super) is_secret: bool,
-    parse: Box<dyn Fn(&Entry, &str) -> Result<T, ConfigError>>,
+    parse: ParseFn<T>,
 }
+
+type ParseFn<T> = Box<dyn Fn(&Entry, &str) -> Result<T, ConfigError>>;
 
 macro_rules! settings {
     ($(
@@ -152,7 +154,6 @@ pub(super) fn text() -> ValueType<String> {
     ValueType::text("a text in quotes", |text| Some(text.to_owned()))
 }
 
-/// A whole number.
 pub(super) fn count<T: TryFrom<u32> + 'static>(range: RangeInclusive<u32>) -> ValueType<T> {
     let expected = format!("a whole number from {} to {}", range.start(), range.end());
     ValueType::matching(expected, move |entry| {

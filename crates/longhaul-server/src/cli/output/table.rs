@@ -10,13 +10,16 @@ use longhaul_client::wire::{
 
 use crate::cli::output::color::{Paint, Style, printable, sign, status_color};
 use crate::cli::output::job_details::labels;
+use crate::cli::output::job_line::units;
 use crate::cli::output::time::{age_of, between, span};
 
 const OUTPUT_CHARS_MAX: usize = 60;
 
+pub(crate) type Header = &'static [&'static str];
+
 /// An item of a table.
 pub(crate) trait TableRow {
-    const HEADER: &'static [&'static str];
+    const HEADER: Header;
 
     fn cells(&self, now: Timestamp) -> Vec<Cell>;
 }
@@ -26,8 +29,7 @@ pub(crate) fn table<T: TableRow>(rows: &[T], now: Timestamp, style: Style) -> St
 }
 
 impl TableRow for JobSummary {
-    const HEADER: &'static [&'static str] =
-        &["JOB", "KIND", "STATUS", "ATTEMPT", "PROGRESS", "AGE", "LABELS"];
+    const HEADER: Header = &["JOB", "KIND", "STATUS", "ATTEMPT", "PROGRESS", "AGE", "LABELS"];
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
         vec![
@@ -35,7 +37,7 @@ impl TableRow for JobSummary {
             text(&self.kind),
             status_cell(self.status, self.phase.as_deref()),
             Cell::new(format!("{}/{}", self.attempt, self.max_attempts)),
-            Cell::new(progress_text(self)),
+            Cell::new(self.progress.as_ref().map(units).unwrap_or_default()),
             number(age_of(now, &self.created_at)),
             Cell::new(labels(&self.labels)),
         ]
@@ -43,8 +45,7 @@ impl TableRow for JobSummary {
 }
 
 impl TableRow for Queue {
-    const HEADER: &'static [&'static str] =
-        &["QUEUE", "STATE", "PENDING", "RUNNING", "MAX", "RATE", "OLDEST DUE"];
+    const HEADER: Header = &["QUEUE", "STATE", "PENDING", "RUNNING", "MAX", "RATE", "OLDEST DUE"];
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
         let (state, color) =
@@ -62,8 +63,7 @@ impl TableRow for Queue {
 }
 
 impl TableRow for Kind {
-    const HEADER: &'static [&'static str] =
-        &["KIND", "QUEUE", "ATTEMPTS", "TIMEOUT", "CONCURRENCY"];
+    const HEADER: Header = &["KIND", "QUEUE", "ATTEMPTS", "TIMEOUT", "CONCURRENCY"];
 
     fn cells(&self, _: Timestamp) -> Vec<Cell> {
         let timeout = self.timeout.map(|timeout| timeout.to_string());
@@ -78,7 +78,7 @@ impl TableRow for Kind {
 }
 
 impl TableRow for Replica {
-    const HEADER: &'static [&'static str] =
+    const HEADER: Header =
         &["REPLICA", "ROLE", "STATE", "RUNNING", "UP", "SEEN", "PROCESS", "VERSION", "KINDS"];
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
@@ -99,7 +99,7 @@ impl TableRow for Replica {
 }
 
 impl TableRow for Step {
-    const HEADER: &'static [&'static str] = &["STEP", "ATTEMPT", "TOOK", "OUTPUT"];
+    const HEADER: Header = &["STEP", "ATTEMPT", "TOOK", "OUTPUT"];
 
     fn cells(&self, _: Timestamp) -> Vec<Cell> {
         let took = between(&self.started_at, &self.completed_at).map(span);
@@ -114,7 +114,7 @@ impl TableRow for Step {
 }
 
 impl TableRow for Artifact {
-    const HEADER: &'static [&'static str] = &["NAME", "TYPE", "SIZE"];
+    const HEADER: Header = &["NAME", "TYPE", "SIZE"];
 
     fn cells(&self, _: Timestamp) -> Vec<Cell> {
         vec![text(&self.name), text(&self.content_type), number(HumanBytes(self.size))]
@@ -122,7 +122,7 @@ impl TableRow for Artifact {
 }
 
 impl TableRow for Stored {
-    const HEADER: &'static [&'static str] =
+    const HEADER: Header =
         &["WHAT", "NAME", "SIZE", "STORED", "BY", "KEY DESTROYED", "DELETED", "BY"];
 
     fn cells(&self, _: Timestamp) -> Vec<Cell> {
@@ -247,16 +247,6 @@ fn status_cell(status: Status, phase: Option<&str>) -> Cell {
         Paint::Bold | Paint::Dim => Color::Reset,
     };
     Cell::new(format!("{} {status}{phase}", sign(status))).fg(color)
-}
-
-fn progress_text(job: &JobSummary) -> String {
-    match &job.progress {
-        None => String::new(),
-        Some(progress) => match progress.total {
-            Some(total) => format!("{}/{total}", progress.done),
-            None => progress.done.to_string(),
-        },
-    }
 }
 
 #[cfg(test)]

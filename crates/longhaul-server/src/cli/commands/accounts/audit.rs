@@ -6,7 +6,7 @@ use longhaul::job::Timestamp;
 use longhaul_client::Client;
 use longhaul_client::wire::AuditEntry;
 
-use crate::cli::output::table::{TableRow, text};
+use crate::cli::output::table::{Header, TableRow, text};
 use crate::cli::output::time::relative;
 use crate::cli::{CliResult, Ui};
 
@@ -34,8 +34,7 @@ pub(crate) async fn run(args: &AuditArgs, client: &Client, ui: &mut Ui<'_>) -> C
 }
 
 impl TableRow for AuditEntry {
-    const HEADER: &'static [&'static str] =
-        &["TIME", "TENANT", "ACTOR", "ACTION", "TARGET", "DETAIL"];
+    const HEADER: Header = &["TIME", "TENANT", "ACTOR", "ACTION", "TARGET", "DETAIL"];
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
         let Self { at, tenant, actor, action, target, detail, .. } = self;

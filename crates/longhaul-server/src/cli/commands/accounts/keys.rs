@@ -1,6 +1,6 @@
 //! `longhaul keys`.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Subcommand, ValueEnum};
 use comfy_table::Cell;
 use longhaul::job::Timestamp;
 use longhaul_client::wire::{Instant, Key, KeyList, KeyRequest, NewKey, RotateRequest, Scope};
@@ -9,18 +9,12 @@ use serde_json::json;
 
 use crate::cli::commands::all_pages;
 use crate::cli::output::color::printable;
-use crate::cli::output::table::{TableRow, text};
+use crate::cli::output::table::{Header, TableRow, text};
 use crate::cli::output::time::relative;
 use crate::cli::{CliResult, Ui};
 
-#[derive(Debug, Args)]
-pub(crate) struct KeysArgs {
-    #[command(subcommand)]
-    command: KeysCommand,
-}
-
 #[derive(Debug, Subcommand)]
-enum KeysCommand {
+pub(crate) enum KeysCommand {
     /// Create an API key and print it; it is not shown again
     Create {
         /// Name of the key
@@ -61,7 +55,7 @@ enum KeysCommand {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum ScopeArg {
+pub(crate) enum ScopeArg {
     /// Submit and control jobs
     Submit,
     /// Read and watch jobs
@@ -83,8 +77,8 @@ impl ScopeArg {
     }
 }
 
-pub(crate) async fn run(args: KeysArgs, client: &Client, ui: &mut Ui<'_>) -> CliResult<()> {
-    match args.command {
+pub(crate) async fn run(command: KeysCommand, client: &Client, ui: &mut Ui<'_>) -> CliResult<()> {
+    match command {
         KeysCommand::Create { name, tenant, scopes, expires_in, requests_per_second } => {
             let expires_at = expires_in.map(|span| Instant(ui.now().after(span.0).to_string()));
             let scopes = scopes.into_iter().map(ScopeArg::to_wire).collect();
@@ -124,7 +118,7 @@ fn show_new(new: &NewKey, ui: &mut Ui<'_>) -> CliResult<()> {
 }
 
 impl TableRow for Key {
-    const HEADER: &'static [&'static str] = &["KEY", "TENANT", "NAME", "SCOPES", "STATE", "USED"];
+    const HEADER: Header = &["KEY", "TENANT", "NAME", "SCOPES", "STATE", "USED"];
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
         let scopes: Vec<String> =

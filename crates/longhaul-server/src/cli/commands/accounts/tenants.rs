@@ -11,7 +11,7 @@ use longhaul_client::wire::{
 };
 
 use crate::cli::commands::all_pages;
-use crate::cli::output::table::{TableRow, text};
+use crate::cli::output::table::{Header, TableRow, text};
 use crate::cli::{CliResult, Ui};
 
 #[derive(Debug, Args)]
@@ -132,7 +132,7 @@ fn patch(args: SetArgs) -> TenantPatch {
 }
 
 impl TableRow for Tenant {
-    const HEADER: &'static [&'static str] =
+    const HEADER: Header =
         &["TENANT", "NAME", "SUBSCRIPTION", "REQUESTS/S", "PENDING", "RUNNING", "STORED", "INPUT"];
 
     fn cells(&self, _: Timestamp) -> Vec<Cell> {

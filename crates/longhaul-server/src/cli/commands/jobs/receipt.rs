@@ -1,20 +1,13 @@
 //! `longhaul receipt`.
 
-use clap::Args;
 use longhaul_client::Client;
 use longhaul_client::wire::{Receipt, Stored, StoredRole};
 
 use crate::cli::output::color::{Paint, Style};
 use crate::cli::{CliResult, Ui};
 
-#[derive(Debug, Args)]
-pub(crate) struct ReceiptArgs {
-    /// Job id; the job may be deleted
-    job: String,
-}
-
-pub(crate) async fn run(args: &ReceiptArgs, client: &Client, ui: &mut Ui<'_>) -> CliResult<()> {
-    let receipt = client.receipt(&args.job).await?;
+pub(crate) async fn run(id: &str, client: &Client, ui: &mut Ui<'_>) -> CliResult<()> {
+    let receipt = client.receipt(id).await?;
     let mut text = summary(&receipt, ui.out_style);
     if !receipt.stored.is_empty() {
         text.extend(["\n\n", &ui.table(&receipt.stored)]);

@@ -7,7 +7,7 @@ use longhaul_client::Client;
 use longhaul_client::wire::{Delivery, DeliveryFilter, Instant, ResendRequest, Status};
 
 use crate::cli::output::color::printable;
-use crate::cli::output::table::{TableRow, text};
+use crate::cli::output::table::{Header, TableRow, text};
 use crate::cli::output::time::relative;
 use crate::cli::{CliResult, Ui};
 
@@ -103,7 +103,7 @@ async fn resend(args: ResendArgs, client: &Client, ui: &mut Ui<'_>) -> CliResult
 }
 
 impl TableRow for Delivery {
-    const HEADER: &'static [&'static str] =
+    const HEADER: Header =
         &["DELIVERY", "EVENT", "JOB", "RECEIVER", "STATUS", "ATTEMPTS", "TIME", "ERROR"];
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::cli::commands::all_pages;
 use crate::cli::commands::webhooks::deliveries;
 use crate::cli::output::color::printable;
-use crate::cli::output::table::{TableRow, text};
+use crate::cli::output::table::{Header, TableRow, text};
 use crate::cli::{CliResult, Ui};
 
 #[derive(Debug, Args)]
@@ -179,7 +179,7 @@ fn show_new(new: &NewEndpoint, ui: &mut Ui<'_>) -> CliResult<()> {
 }
 
 impl TableRow for Endpoint {
-    const HEADER: &'static [&'static str] = &["ENDPOINT", "URL", "EVENTS", "STATE", "DESCRIPTION"];
+    const HEADER: Header = &["ENDPOINT", "URL", "EVENTS", "STATE", "DESCRIPTION"];
 
     fn cells(&self, _: Timestamp) -> Vec<Cell> {
         let events = match self.events.as_slice() {
