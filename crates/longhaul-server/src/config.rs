@@ -36,7 +36,7 @@ use crate::secret::Secret;
 use crate::webhooks::WebhookSettings;
 use layers::Layers;
 use longhaul_net::egress::Policy;
-use value::{Entry, Value};
+use value::{ConfigEntry, Value};
 
 pub use chat::{ChatConfig, ChatTarget};
 pub use document::reference_page;
@@ -244,7 +244,12 @@ fn effective_settings(layers: &Layers) -> Vec<EffectiveSetting> {
     settings
 }
 
-fn add_settings(key: &str, entry: &Entry, secrets: &[&str], settings: &mut Vec<EffectiveSetting>) {
+fn add_settings(
+    key: &str,
+    entry: &ConfigEntry,
+    secrets: &[&str],
+    settings: &mut Vec<EffectiveSetting>,
+) {
     let is_secret =
         secrets.contains(&key) || (key.starts_with("kinds.") && key.contains(".http.headers."));
     let value = match &entry.value {

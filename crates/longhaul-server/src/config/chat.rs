@@ -11,7 +11,7 @@ use super::error::ConfigError;
 use super::schema::{count, name, one_of, span};
 use super::settings::{ChatSettings, MOMENT};
 use super::table_reader::read_table;
-use super::value::Entry;
+use super::value::ConfigEntry;
 use super::variables::Variables;
 use crate::secret::Secret;
 
@@ -66,7 +66,7 @@ pub(super) fn chat(
     (!targets.is_empty()).then_some(ChatConfig { targets, webhook_secret, retry })
 }
 
-fn retry(check: &mut Check, entry: &Entry) -> Option<Retry> {
+fn retry(check: &mut Check, entry: &ConfigEntry) -> Option<Retry> {
     let limits = Limits::default();
     let delay = span(MOMENT..=limits.delay_max);
     read_table(check, "chat.retry", entry, |table| {
@@ -83,7 +83,7 @@ fn retry(check: &mut Check, entry: &Entry) -> Option<Retry> {
     })
 }
 
-fn target(check: &mut Check, entry: &Entry, variables: &Variables<'_>) -> Option<ChatTarget> {
+fn target(check: &mut Check, entry: &ConfigEntry, variables: &Variables<'_>) -> Option<ChatTarget> {
     read_table(check, TARGETS, entry, |table| {
         table.require(&["name", "url", "api"], &format!("a target in `{TARGETS}`"));
         let name = table.value("name", &name());
@@ -97,14 +97,18 @@ fn target(check: &mut Check, entry: &Entry, variables: &Variables<'_>) -> Option
 }
 
 /// Reads a key, or `${NAME}` from the environment. No error shows it.
-fn api_key(entry: &Entry, key: &str, variables: &Variables<'_>) -> Result<Secret, ConfigError> {
+fn api_key(
+    entry: &ConfigEntry,
+    key: &str,
+    variables: &Variables<'_>,
+) -> Result<Secret, ConfigError> {
     let text = variables.filled(entry, key)?;
     let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic());
     let error = || entry.error(key, "expected visible ASCII characters, at least one");
     Secret::new(&text).filter(|_| is_visible).ok_or_else(error)
 }
 
-fn url(entry: &Entry, key: &str) -> Result<String, ConfigError> {
+fn url(entry: &ConfigEntry, key: &str) -> Result<String, ConfigError> {
     let text = entry.text(key)?;
     if text.contains('@') {
         return Err(entry.refused(key, "credentials belong in `api_key`"));
@@ -113,14 +117,14 @@ fn url(entry: &Entry, key: &str) -> Result<String, ConfigError> {
     target.map_err(|error| entry.refused(key, error))
 }
 
-fn models(entry: &Entry, key: &str) -> Result<Vec<String>, ConfigError> {
+fn models(entry: &ConfigEntry, key: &str) -> Result<Vec<String>, ConfigError> {
     let items = entry.list(key)?;
     if items.is_empty() {
         return Err(
             entry.wrong(key, "at least one model; omit the key to request them from the server")
         );
     }
-    let name = |item: &Entry| match item.text(key)? {
+    let name = |item: &ConfigEntry| match item.text(key)? {
         "" => Err(item.wrong(key, "the name of a model")),
         name => Ok(name.to_owned()),
     };

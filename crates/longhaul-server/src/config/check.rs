@@ -14,7 +14,7 @@ use super::settings::{
     LogSettings, OidcConfig, ProcessConfig, RenderConfig, RetentionConfig, TlsConfig,
     WebhookConfig, WorkerConfig,
 };
-use super::value::{Entry, Table};
+use super::value::{ConfigEntry, Table};
 use super::variables::Variables;
 use super::{
     Config, Database, LogConfig, Role, ServerKeySource, Sources, chat, kinds, proxy, queues,
@@ -207,7 +207,7 @@ fn tls_files(check: &mut Check, TlsConfig { cert, key }: TlsConfig) -> Option<Tl
     None
 }
 
-fn log(check: &mut Check, filter: Option<&Entry>) -> Option<LogConfig> {
+fn log(check: &mut Check, filter: Option<&ConfigEntry>) -> Option<LogConfig> {
     let log = LogSettings::read(check);
     let filter = filter.map(|entry| {
         let filter = entry.text(super::layers::LOG_VARIABLE)?;

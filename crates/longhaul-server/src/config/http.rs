@@ -8,7 +8,7 @@ use super::check::Check;
 use super::error::ConfigError;
 use super::schema::switch;
 use super::table_reader::read_table;
-use super::value::Entry;
+use super::value::ConfigEntry;
 use super::variables::Variables;
 
 /// Endpoint of a kind and the requests to it.
@@ -28,7 +28,7 @@ pub struct HttpKindConfig {
 
 pub(super) fn http_kind(
     check: &mut Check,
-    entry: &Entry,
+    entry: &ConfigEntry,
     key: &str,
     variables: &Variables<'_>,
 ) -> Option<HttpKindConfig> {
@@ -64,7 +64,11 @@ pub(super) fn http_kind(
     })
 }
 
-fn headers(entry: &Entry, key: &str, variables: &Variables<'_>) -> Result<HeaderMap, ConfigError> {
+fn headers(
+    entry: &ConfigEntry,
+    key: &str,
+    variables: &Variables<'_>,
+) -> Result<HeaderMap, ConfigError> {
     let mut headers = HeaderMap::new();
     for (name, entry) in entry.table(key)? {
         let key = format!("{key}.{name}");

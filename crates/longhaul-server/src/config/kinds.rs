@@ -11,7 +11,7 @@ use super::http::{self, HttpKindConfig};
 use super::schema::{count, name, span, switch};
 use super::settings::{MOMENT, RUNNING_MAX};
 use super::table_reader::{TableReader, read_named_tables};
-use super::value::{Entry, Table};
+use super::value::{ConfigEntry, Table};
 use super::variables::Variables;
 
 /// Keys of which a kind has exactly one.
@@ -95,7 +95,8 @@ fn kind(
         max: max.unwrap_or(Retry::JOB.max.max(first.unwrap_or_default())),
     };
     if retry.first > retry.max {
-        let refuse = |entry: &Entry, key: &str| Err(entry.refused(key, "less than retry_first"));
+        let refuse =
+            |entry: &ConfigEntry, key: &str| Err(entry.refused(key, "less than retry_first"));
         table.value_with::<()>("retry_max", refuse);
     }
     let runner = runner?;
@@ -137,7 +138,7 @@ fn runner(table: &mut TableReader<'_>, variables: &Variables<'_>) -> Option<Kind
     }
 }
 
-fn steps(check: &mut Check, entry: &Entry, key: &str) -> Option<Vec<StepCommand>> {
+fn steps(check: &mut Check, entry: &ConfigEntry, key: &str) -> Option<Vec<StepCommand>> {
     let items = check.take(entry.list(key))?;
     if items.is_empty() {
         check.error(&entry.origin, format!("`{key}` is empty; expected at least one step"));
@@ -157,7 +158,7 @@ fn steps(check: &mut Check, entry: &Entry, key: &str) -> Option<Vec<StepCommand>
     Some(steps)
 }
 
-fn step(check: &mut Check, item: &Entry, key: &str) -> Option<StepCommand> {
+fn step(check: &mut Check, item: &ConfigEntry, key: &str) -> Option<StepCommand> {
     let table = check.take(item.table(key))?;
     let known = ["name", "command"];
     for (unknown, entry) in table.iter().filter(|(name, _)| !known.contains(&name.as_str())) {
@@ -173,9 +174,9 @@ fn step(check: &mut Check, item: &Entry, key: &str) -> Option<StepCommand> {
     Some(StepCommand { name: name?, command: command? })
 }
 
-fn command(check: &mut Check, entry: &Entry, key: &str) -> Option<Vec<String>> {
+fn command(check: &mut Check, entry: &ConfigEntry, key: &str) -> Option<Vec<String>> {
     const EXPECTED: &str = "a program and its arguments, such as [\"./resize\", \"--fast\"]";
-    let word = |item: &Entry| item.as_text().map(str::to_owned);
+    let word = |item: &ConfigEntry| item.as_text().map(str::to_owned);
     let words = entry.list(key).ok().and_then(|items| items.iter().map(word).collect());
     let argv = words.filter(|argv: &Vec<_>| argv.first().is_some_and(|name| !name.is_empty()));
     check.take(argv.ok_or_else(|| entry.wrong(key, EXPECTED)))

@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, Uri};
 use ipnet::IpNet;
 
 use super::schema::ValueType;
-use super::value::Entry;
+use super::value::ConfigEntry;
 use super::{Database, LogFormat, Role};
 use crate::api::Origins;
 use crate::auth::parse_url;
@@ -101,7 +101,8 @@ fn items<T: 'static>(
     parse: impl Fn(&str) -> Option<T> + 'static,
 ) -> ValueType<Vec<T>> {
     ValueType::new(expected, move |entry, key| {
-        let item = |entry: &Entry, text| parse(text).ok_or_else(|| entry.wrong(key, expected));
+        let item =
+            |entry: &ConfigEntry, text| parse(text).ok_or_else(|| entry.wrong(key, expected));
         if let Some(text) = entry.as_text() {
             let texts = text.split(',').map(str::trim).filter(|text| !text.is_empty());
             return texts.map(|text| item(entry, text)).collect();

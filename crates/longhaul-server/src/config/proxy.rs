@@ -11,7 +11,7 @@ use super::error::{ConfigError, hint, nearest};
 use super::kinds::{KindConfig, KindRunner};
 use super::schema::one_of;
 use super::table_reader::read_table;
-use super::value::{Entry, Table};
+use super::value::{ConfigEntry, Table};
 use crate::api::ProxyRoute;
 
 /// `mode`, and whether callers wait for the response.
@@ -42,7 +42,7 @@ const RESERVED: [&str; 17] = [
 /// with errors.
 pub(super) fn proxies(
     check: &mut Check,
-    tables: &[Entry],
+    tables: &[ConfigEntry],
     declared: &Table,
     kinds: &BTreeMap<Name, KindConfig>,
 ) -> Vec<ProxyRoute> {
@@ -68,7 +68,7 @@ pub(super) fn proxies(
     routes
 }
 
-fn path(entry: &Entry, key: &str) -> Result<String, ConfigError> {
+fn path(entry: &ConfigEntry, key: &str) -> Result<String, ConfigError> {
     const EXPECTED: &str = "a path such as \"/reports\", of letters, digits, '-', '.', '_' and '~', \
                             without a trailing slash";
     let path = entry.text(key)?;
@@ -87,7 +87,7 @@ fn path(entry: &Entry, key: &str) -> Result<String, ConfigError> {
 
 /// Returns `None` for a kind with errors, because those are recorded already.
 fn kind(
-    entry: &Entry,
+    entry: &ConfigEntry,
     key: &str,
     declared: &Table,
     kinds: &BTreeMap<Name, KindConfig>,
@@ -111,8 +111,8 @@ fn kind(
     }
 }
 
-fn forwarded_headers(entry: &Entry, key: &str) -> Result<Vec<HeaderName>, ConfigError> {
-    let name = |item: &Entry| {
+fn forwarded_headers(entry: &ConfigEntry, key: &str) -> Result<Vec<HeaderName>, ConfigError> {
+    let name = |item: &ConfigEntry| {
         let name = HeaderName::try_from(item.text(key)?);
         let name = name.map_err(|_| item.wrong(key, "a header name"))?;
         // The last one is a Longhaul API key.

@@ -10,7 +10,7 @@ use longhaul::job::{Name, Rate, format_duration, parse_duration};
 
 use super::error::ConfigError;
 use super::units::{format_bytes, parse_bytes};
-use super::value::{Entry, Value};
+use super::value::{ConfigEntry, Value};
 
 /// Periods that a rate may be given for.
 const RATE_PERIOD: RangeInclusive<Duration> =
@@ -41,7 +41,7 @@ pub(super) struct ValueType<T> {
     parse: ParseFn<T>,
 }
 
-type ParseFn<T> = Box<dyn Fn(&Entry, &str) -> Result<T, ConfigError>>;
+type ParseFn<T> = Box<dyn Fn(&ConfigEntry, &str) -> Result<T, ConfigError>>;
 
 macro_rules! settings {
     ($(
@@ -100,7 +100,7 @@ impl<T: 'static> ValueType<T> {
     /// Creates a type whose parser has error messages of its own.
     pub(super) fn new(
         expected: impl Into<String>,
-        parse: impl Fn(&Entry, &str) -> Result<T, ConfigError> + 'static,
+        parse: impl Fn(&ConfigEntry, &str) -> Result<T, ConfigError> + 'static,
     ) -> Self {
         Self { expected: expected.into(), is_secret: false, parse: Box::new(parse) }
     }
@@ -108,7 +108,7 @@ impl<T: 'static> ValueType<T> {
     /// Creates a type whose error message shows the allowed values.
     fn matching(
         expected: impl Into<String>,
-        parse: impl Fn(&Entry) -> Option<T> + 'static,
+        parse: impl Fn(&ConfigEntry) -> Option<T> + 'static,
     ) -> Self {
         let expected = expected.into();
         let shown = expected.clone();
@@ -137,7 +137,7 @@ impl<T: 'static> ValueType<T> {
 }
 
 impl<T> ValueType<T> {
-    pub(super) fn parse(&self, entry: &Entry, key: &str) -> Result<T, ConfigError> {
+    pub(super) fn parse(&self, entry: &ConfigEntry, key: &str) -> Result<T, ConfigError> {
         (self.parse)(entry, key)
     }
 }
@@ -217,10 +217,10 @@ pub(super) fn one_of<T: Clone>(words: &'static [(&'static str, T)]) -> ValueType
 }
 
 pub(super) fn name() -> ValueType<Name> {
-    ValueType::new("a name", Entry::name)
+    ValueType::new("a name", ConfigEntry::name)
 }
 
 /// Values that a later stage parses, because they depend on others.
-pub(super) fn unparsed(expected: &str) -> ValueType<Entry> {
+pub(super) fn unparsed(expected: &str) -> ValueType<ConfigEntry> {
     ValueType::new(expected, |entry, _| Ok(entry.clone()))
 }

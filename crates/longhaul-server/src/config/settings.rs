@@ -14,7 +14,7 @@ use super::schema::{
     Setting, SettingsSection, ValueType, count, limit_up_to, one_of, optional, rate, settings,
     size, span, switch, text, unparsed,
 };
-use super::value::Entry;
+use super::value::ConfigEntry;
 use super::{Database, LogFormat, Role};
 use crate::api::Origins;
 use crate::listen::TrustedProxies;
@@ -280,13 +280,13 @@ settings! {
         /// api: "ollama" or "openai". models: such as ["llama3.2"]; requested from the server if
         /// omitted. concurrency: concurrent calls from each replica; defaults to 1. api_key: sent as
         /// a bearer token; "${NAME}" is read from the environment at the start.
-        targets: Entry = [], unparsed("a list of tables");
+        targets: ConfigEntry = [], unparsed("a list of tables");
         /// Secret for the signature (X-Foreman-Signature) of requests to `state_webhook_url`. "" is
         /// no signature. Never printed.
-        webhook_secret: Entry = "", unparsed("a text in quotes").secret();
+        webhook_secret: ConfigEntry = "", unparsed("a text in quotes").secret();
         /// Retries for a server that cannot be reached or fails: delays double from first to max,
         /// each shortened by up to a half at random; attempts is the total number of attempts.
-        retry: Entry = { first = "1s", max = "60s", attempts = 10 }, unparsed("a table");
+        retry: ConfigEntry = { first = "1s", max = "60s", attempts = 10 }, unparsed("a table");
     }
 
     /// Diagram rendering.

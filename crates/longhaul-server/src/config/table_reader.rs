@@ -7,14 +7,14 @@ use longhaul::job::Name;
 use super::check::Check;
 use super::error::{ConfigError, hint, nearest};
 use super::schema::ValueType;
-use super::value::{Entry, Table};
+use super::value::{ConfigEntry, Table};
 
 /// Reads the keys of one table and records its errors.
 pub(super) struct TableReader<'a> {
     pub(super) check: &'a mut Check,
     /// Key of the table, for example `kinds.resize`.
     pub(super) key: &'a str,
-    entry: &'a Entry,
+    entry: &'a ConfigEntry,
     table: &'a Table,
     /// Names of the values that were read, present or not.
     known: Vec<&'static str>,
@@ -25,7 +25,7 @@ pub(super) struct TableReader<'a> {
 pub(super) fn read_table<T>(
     check: &mut Check,
     key: &str,
-    entry: &Entry,
+    entry: &ConfigEntry,
     read: impl FnOnce(&mut TableReader<'_>) -> Option<T>,
 ) -> Option<T> {
     let table = check.take(entry.table(key))?;
@@ -61,7 +61,7 @@ pub(super) fn read_named_tables<T>(
 
 impl<'a> TableReader<'a> {
     /// Returns a value unread.
-    pub(super) fn get(&mut self, name: &'static str) -> Option<&'a Entry> {
+    pub(super) fn get(&mut self, name: &'static str) -> Option<&'a ConfigEntry> {
         self.known.push(name);
         self.table.get(name)
     }
@@ -74,7 +74,7 @@ impl<'a> TableReader<'a> {
     pub(super) fn value_with<T>(
         &mut self,
         name: &'static str,
-        parse: impl FnOnce(&Entry, &str) -> Result<T, ConfigError>,
+        parse: impl FnOnce(&ConfigEntry, &str) -> Result<T, ConfigError>,
     ) -> Option<T> {
         self.optional(name, parse).flatten()
     }
@@ -84,7 +84,7 @@ impl<'a> TableReader<'a> {
     pub(super) fn optional<T>(
         &mut self,
         name: &'static str,
-        parse: impl FnOnce(&Entry, &str) -> Result<T, ConfigError>,
+        parse: impl FnOnce(&ConfigEntry, &str) -> Result<T, ConfigError>,
     ) -> Option<Option<T>> {
         let Some(entry) = self.get(name) else { return Some(None) };
         self.check.take(parse(entry, &format!("{}.{name}", self.key))).map(Some)

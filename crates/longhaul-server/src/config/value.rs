@@ -10,11 +10,11 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, Origin};
 
-pub(super) type Table = BTreeMap<String, Entry>;
+pub(super) type Table = BTreeMap<String, ConfigEntry>;
 
-/// A value and its origin.
+/// A value with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct ConfigEntry {
     pub(super) value: Value,
     pub(super) origin: Origin,
 }
@@ -24,7 +24,7 @@ pub(super) enum Value {
     Text(String),
     Whole(i64),
     Switch(bool),
-    List(Vec<Entry>),
+    List(Vec<ConfigEntry>),
     Table(Table),
     /// Name of a type that no setting has: a date or a fraction.
     Other(&'static str),
@@ -53,7 +53,8 @@ pub(super) fn lines_of<'a>(path: &'a Arc<Path>, text: &'a str) -> impl Fn(usize)
 
 fn table(table: &DeTable<'_>, at: &dyn Fn(usize) -> Origin) -> Table {
     let entries = table.iter().map(|(key, value)| {
-        let entry = Entry { value: value_of(value.get_ref(), at), origin: at(key.span().start) };
+        let entry =
+            ConfigEntry { value: value_of(value.get_ref(), at), origin: at(key.span().start) };
         (key.get_ref().to_string(), entry)
     });
     entries.collect()
@@ -66,7 +67,7 @@ fn value_of(value: &DeValue<'_>, at: &dyn Fn(usize) -> Origin) -> Value {
             .map_or(Value::Other("a number that is too large"), Value::Whole),
         DeValue::Boolean(switch) => Value::Switch(*switch),
         DeValue::Array(items) => {
-            let entry = |item: &toml::Spanned<DeValue<'_>>| Entry {
+            let entry = |item: &toml::Spanned<DeValue<'_>>| ConfigEntry {
                 value: value_of(item.get_ref(), at),
                 origin: at(item.span().start),
             };
@@ -103,7 +104,7 @@ fn redact(text: &str) -> String {
 }
 
 /// Typed access; `key` names the value in the error.
-impl Entry {
+impl ConfigEntry {
     pub(super) fn as_text(&self) -> Option<&str> {
         let Value::Text(text) = &self.value else { return None };
         Some(text)
@@ -118,7 +119,7 @@ impl Entry {
         Some(number)
     }
 
-    pub(super) fn list(&self, key: &str) -> Result<&[Entry], ConfigError> {
+    pub(super) fn list(&self, key: &str) -> Result<&[ConfigEntry], ConfigError> {
         let Value::List(items) = &self.value else {
             return Err(self.wrong(key, "a list in brackets"));
         };

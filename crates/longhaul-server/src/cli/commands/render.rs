@@ -4,9 +4,10 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use longhaul_render::{
-    self as render, Background, ErrorCode, Limits, Options, OutputType, RenderRequest,
+    self as render, Background, ErrorCode, Format, Limits, Options, OutputType, RenderRequest,
+    Theme,
 };
 use serde_json::json;
 
@@ -25,11 +26,11 @@ pub(crate) struct RenderArgs {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Language of the source [default: from the file name]
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<Format>,
+    #[arg(long, value_name = "FORMAT", value_parser = ["mermaid", "d2"])]
+    format: Option<String>,
     /// Color theme
-    #[arg(long, value_enum, default_value_t = Theme::Light)]
-    theme: Theme,
+    #[arg(long, value_parser = ["light", "dark"], default_value = "light")]
+    theme: String,
     /// Background: #rrggbb or transparent
     #[arg(long, value_name = "COLOR")]
     background: Option<Background>,
@@ -42,18 +43,6 @@ pub(crate) struct RenderArgs {
     /// Render again whenever the file changes, until Ctrl-C
     #[arg(long, requires = "output")]
     watch: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Mermaid,
-    D2,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Theme {
-    Light,
-    Dark,
 }
 
 pub(crate) async fn run(args: RenderArgs, ui: &mut Ui<'_>) -> CliResult<()> {
@@ -87,14 +76,12 @@ pub(crate) async fn run(args: RenderArgs, ui: &mut Ui<'_>) -> CliResult<()> {
 }
 
 impl RenderArgs {
-    fn format(&self) -> CliResult<render::Format> {
+    fn format(&self) -> CliResult<Format> {
         let ending = self.file.extension().and_then(|ending| ending.to_str());
-        match (self.format, ending) {
-            (Some(Format::Mermaid), _) | (None, Some("mmd" | "mermaid")) => {
-                Ok(render::Format::Mermaid)
-            }
-            (Some(Format::D2), _) | (None, Some("d2")) => Ok(render::Format::D2),
-            (None, _) => Err(CliError::usage_with_hint(
+        match self.format.as_deref().or(ending) {
+            Some("mmd" | "mermaid") => Ok(Format::Mermaid),
+            Some("d2") => Ok(Format::D2),
+            _ => Err(CliError::usage_with_hint(
                 "cannot detect the language from the file name",
                 "set it with --format mermaid or --format d2",
             )),
@@ -114,15 +101,12 @@ impl RenderArgs {
 
     fn draw(
         &self,
-        format: render::Format,
+        format: Format,
         output_type: OutputType,
         source: String,
         ui: &mut Ui<'_>,
     ) -> CliResult<()> {
-        let theme = match self.theme {
-            Theme::Light => render::Theme::Light,
-            Theme::Dark => render::Theme::Dark,
-        };
+        let theme = if self.theme == "dark" { Theme::Dark } else { Theme::Light };
         let Self { background, scale, width, .. } = *self;
         let options = Options { theme, background, scale, width };
         let picture = picture(RenderRequest { source, format, output_type, options })?;

@@ -6,7 +6,7 @@ use clap::Args;
 use longhaul_client::wire::{Job, RawJson, Status};
 use serde_json::json;
 
-use crate::cli::commands::jobs::follow::{FollowEnd, FollowView, follow, interrupted};
+use crate::cli::commands::jobs::follow::{FollowView, follow};
 use crate::cli::output::atomic_file::OutputTarget;
 use crate::cli::output::color::Style;
 use crate::cli::output::job_line;
@@ -30,9 +30,9 @@ pub(crate) async fn run(args: &ResultArgs, global: &Global, ui: &mut Ui<'_>) -> 
     if !args.wait {
         return print(&job, args, ui);
     }
-    match follow(job, &client, &FollowView::of_waiting(ui), ui).await? {
-        FollowEnd::Job(job) => print(&job, args, ui),
-        FollowEnd::Interrupted => Ok(interrupted(&args.job, global, ui)),
+    match follow(job, &client, global, &FollowView::of_waiting(ui), ui).await? {
+        Some(job) => print(&job, args, ui),
+        None => Ok(Exit::Interrupted),
     }
 }
 
@@ -50,14 +50,10 @@ fn print(job: &Job, args: &ResultArgs, ui: &mut Ui<'_>) -> CliResult {
 }
 
 fn write(result: &RawJson, args: &ResultArgs, ui: &mut Ui<'_>) -> CliResult<()> {
-    let Some(path) = &args.output else { return ui.document(result) };
-    match OutputTarget::named(path) {
-        OutputTarget::Stdout => ui.document(result),
-        target @ (OutputTarget::Replace(_) | OutputTarget::New(_)) => {
-            let mut file = target.open()?;
-            let text = ui.document_text(result, Style::PLAIN) + "\n";
-            file.write(text.as_bytes(), ui)?;
-            file.finish(ui)
-        }
-    }
+    let target = args.output.as_deref().map_or(OutputTarget::Stdout, OutputTarget::named);
+    let style = if target.path().is_some() { Style::PLAIN } else { ui.out_style };
+    let text = ui.document_text(result, style) + "\n";
+    let mut file = target.open()?;
+    file.write(text.as_bytes(), ui)?;
+    file.finish(ui)
 }

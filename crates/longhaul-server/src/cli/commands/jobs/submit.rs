@@ -7,7 +7,7 @@ use longhaul_client::{Client, ClientError, DurationText, SubmitOptions};
 use longhaul_server::config::nearest;
 use ulid::Ulid;
 
-use crate::cli::commands::jobs::follow::{FollowEnd, FollowView, follow, interrupted};
+use crate::cli::commands::jobs::follow::{FollowView, follow};
 use crate::cli::commands::jobs::input;
 use crate::cli::commands::jobs::payload::{self, PayloadArgs};
 use crate::cli::output::job_line;
@@ -84,10 +84,9 @@ pub(crate) async fn run(args: SubmitArgs, global: &Global, ui: &mut Ui<'_>) -> C
     if !wait {
         return accepted(&job, global, ui);
     }
-    let id = job.job_id.clone();
-    match follow(job, &client, &FollowView::of_waiting(ui), ui).await? {
-        FollowEnd::Job(job) => ended(&job, payload.payload.is_some(), global, ui),
-        FollowEnd::Interrupted => Ok(interrupted(&id, global, ui)),
+    match follow(job, &client, global, &FollowView::of_waiting(ui), ui).await? {
+        Some(job) => ended(&job, payload.payload.is_some(), global, ui),
+        None => Ok(Exit::Interrupted),
     }
 }
 

@@ -16,7 +16,7 @@ use clap::Args;
 use longhaul_server::config::{Config, EffectiveSetting, Flags, Sources};
 use serde_json::json;
 
-use self::finding::{Finding, Verdict};
+use self::finding::{CheckVerdict, Finding};
 use self::peer::Peer;
 use crate::cli::output::color::{Paint, printable};
 use crate::cli::{CliResult, Exit, Ui};
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: DoctorArgs, ui: &mut Ui<'_>) -> CliResult {
         Err(wrong) => (Vec::new(), wrong.0.iter().map(configuration_error).collect()),
     };
     show(ui, &settings, &findings)?;
-    let failed = findings.iter().any(|finding| finding.verdict == Verdict::Bad);
+    let failed = findings.iter().any(|finding| finding.verdict == CheckVerdict::Bad);
     Ok(if failed { Exit::Broken } else { Exit::Done })
 }
 
@@ -88,7 +88,7 @@ fn show(ui: &mut Ui<'_>, settings: &[EffectiveSetting], findings: &[Finding]) ->
     if ui.json {
         let setting = |EffectiveSetting { key, value, origin }: &EffectiveSetting| json!({"key": key, "value": value, "origin": origin.to_string()});
         let settings: Vec<_> = settings.iter().map(setting).collect();
-        let ok = findings.iter().all(|finding| finding.verdict != Verdict::Bad);
+        let ok = findings.iter().all(|finding| finding.verdict != CheckVerdict::Bad);
         return ui.value(&json!({"ok": ok, "checks": findings, "settings": settings}));
     }
     let style = ui.out_style;
@@ -99,9 +99,9 @@ fn show(ui: &mut Ui<'_>, settings: &[EffectiveSetting], findings: &[Finding]) ->
     }
     for Finding { check, verdict, detail, advice } in findings {
         let (sign, paint) = match verdict {
-            Verdict::Good => ("✓", Paint::Green),
-            Verdict::Doubtful => ("!", Paint::Yellow),
-            Verdict::Bad => ("✗", Paint::Red),
+            CheckVerdict::Good => ("✓", Paint::Green),
+            CheckVerdict::Doubtful => ("!", Paint::Yellow),
+            CheckVerdict::Bad => ("✗", Paint::Red),
         };
         ui.line(&format!("{} {check}: {}", style.paint(paint, sign), printable(detail)))?;
         if let Some(advice) = advice {
