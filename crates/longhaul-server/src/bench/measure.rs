@@ -73,36 +73,8 @@ impl Stopwatch {
     }
 }
 
-/// Issues a number of turns to callers, optionally at a fixed rate.
-#[derive(Debug, Clone)]
-struct Turns {
-    next: Arc<AtomicUsize>,
-    total: usize,
-    every: Option<Duration>,
-    began: Instant,
-}
-
-impl Turns {
-    fn new(total: usize, rate: Option<f64>) -> Self {
-        let every = rate.map(|rate| Duration::from_secs_f64(1.0 / rate));
-        Self { next: Arc::default(), total, every, began: Instant::now() }
-    }
-
-    /// Returns the scheduled time of the next turn, so that a call that starts late because others
-    /// are slow is measured from its scheduled time.
-    async fn next(&self) -> Option<Instant> {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        if turn >= self.total {
-            return None;
-        }
-        let Some(every) = self.every else { return Some(Instant::now()) };
-        let due = self.began + every.mul_f64(f64::from(u32::try_from(turn).unwrap_or(u32::MAX)));
-        tokio::time::sleep_until(due.into()).await;
-        Some(due)
-    }
-}
-
-/// Runs `call` once for each job, from concurrent callers.
+/// Runs `call` once for each job, from concurrent callers. With a rate, a call that starts late
+/// because others are slow is measured from its scheduled time.
 pub(super) async fn callers<F, Fut>(
     load: &BenchLoad,
     watch: &Stopwatch,
@@ -112,16 +84,25 @@ where
     F: Fn() -> Fut + Clone + Send + 'static,
     Fut: Future<Output = anyhow::Result<()>> + Send,
 {
-    let turns = Turns::new(load.jobs, load.rate);
+    let (jobs, began, next) = (load.jobs, Instant::now(), Arc::new(AtomicUsize::new(0)));
+    let every = load.rate.map(|rate| Duration::from_secs_f64(1.0 / rate));
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..load.concurrency {
-        let (turns, watch, call) = (turns.clone(), watch.clone(), call.clone());
+        let (next, watch, call) = (Arc::clone(&next), watch.clone(), call.clone());
         tasks.spawn(async move {
-            while let Some(due) = turns.next().await {
+            loop {
+                let turn = next.fetch_add(1, Ordering::Relaxed);
+                if turn >= jobs {
+                    return anyhow::Ok(());
+                }
+                let mut due = Instant::now();
+                if let Some(every) = every {
+                    due = began + every.mul_f64(f64::from(u32::try_from(turn).unwrap_or(u32::MAX)));
+                    tokio::time::sleep_until(due.into()).await;
+                }
                 call().await?;
                 watch.took(due.elapsed(), 1);
             }
-            anyhow::Ok(())
         });
     }
     while let Some(ended) = tasks.join_next().await {

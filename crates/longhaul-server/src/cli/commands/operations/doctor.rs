@@ -3,7 +3,6 @@
 mod checks;
 mod database;
 mod finding;
-mod issuer;
 mod keys;
 mod peer;
 mod programs;
@@ -65,13 +64,13 @@ async fn examine(config: &Config) -> Vec<Finding> {
     ];
     findings.extend(database::database(&config.database, peer).await);
     findings.extend([
-        keys::keys(config).await,
+        keys::server_keys(config).await,
         port(config, peer),
         checks::clock(&config.database),
         checks::open_files(config.http.connections_max),
     ]);
     findings.extend(config.tls.as_ref().map(checks::certificate));
-    findings.extend(issuer::issuer(config).await);
+    findings.extend(keys::issuer(config).await);
     findings.extend(programs::all(config));
     findings.extend(targets::all(config).await);
     findings
