@@ -28,6 +28,7 @@ use reqwest::{Url, redirect};
 
 pub use download::Download;
 pub use error::ClientError;
+use error::Result;
 pub use events::{Events, Update};
 pub use jobs::ListRequest;
 pub use payload::Payload;
@@ -51,7 +52,7 @@ pub struct Client {
 
 impl Client {
     /// Creates a client of the server at `server`, for example `http://127.0.0.1:8080`. Sends nothing.
-    pub fn new(server: &str, api_key: Option<String>) -> Result<Self, ClientError> {
+    pub fn new(server: &str, api_key: Option<String>) -> Result<Self> {
         let server = parse_server(server)?;
         let api_key = api_key.map(|key| bearer(&key)).transpose()?;
         // Fails if the embedding program has installed a provider, which works as well.
@@ -97,7 +98,7 @@ pub fn without_password(address: &str) -> Cow<'_, str> {
     }
 }
 
-fn parse_server(text: &str) -> Result<Url, ClientError> {
+fn parse_server(text: &str) -> Result<Url> {
     let error = || {
         let text = without_password(text);
         ClientError::Invalid(format!(
@@ -112,7 +113,7 @@ fn parse_server(text: &str) -> Result<Url, ClientError> {
     }
 }
 
-fn bearer(key: &str) -> Result<HeaderValue, ClientError> {
+fn bearer(key: &str) -> Result<HeaderValue> {
     let mut value = HeaderValue::from_str(&format!("Bearer {}", key.trim()))
         .map_err(|_| ClientError::Invalid("the API key contains invalid characters".to_owned()))?;
     value.set_sensitive(true);

@@ -5,12 +5,9 @@ mod engine;
 mod measure;
 mod server;
 
-use std::time::Duration;
-
 use serde::Serialize;
 
-pub use engine::BenchStore;
-use measure::Stopwatch;
+use crate::config::Database;
 
 /// Scenario to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -36,24 +33,38 @@ pub enum Scenario {
 #[derive(Debug, Clone)]
 pub struct BenchPlan {
     pub scenario: Scenario,
-    pub jobs: usize,
-    /// Concurrent callers and concurrent jobs.
-    pub concurrency: usize,
-    pub input_bytes: usize,
-    /// Finished jobs to insert first.
-    pub history: usize,
-    /// Pending jobs during [`Scenario::Claim`] and [`Scenario::Fair`].
-    pub pending: usize,
-    /// Submissions per second; unlimited if `None`.
-    pub rate: Option<f64>,
+    pub load: BenchLoad,
     /// Shows a progress bar.
     pub progress: bool,
+}
+
+/// Size of a run. The comments are the help of the options.
+#[derive(Debug, Clone, clap::Args)]
+pub struct BenchLoad {
+    /// Number of jobs
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub jobs: usize,
+    /// Concurrent callers, and concurrent jobs
+    #[arg(long, value_name = "C", default_value_t = 256)]
+    pub concurrency: usize,
+    /// Bytes of each job's input
+    #[arg(long, value_name = "B", default_value_t = 100)]
+    pub input_bytes: usize,
+    /// Finished jobs to insert first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub history: usize,
+    /// Pending jobs during the scenarios claim and fair
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub pending: usize,
+    /// Submissions per second [default: unlimited]
+    #[arg(long, value_name = "R")]
+    pub rate: Option<f64>,
 }
 
 /// System under test.
 #[derive(Debug, Clone)]
 pub enum BenchSubject {
-    Engine(BenchStore),
+    Engine(Database),
     Server { url: String, api_key: Option<String> },
 }
 
@@ -75,32 +86,9 @@ pub struct BenchReport {
 }
 
 pub async fn run(plan: &BenchPlan, target: BenchSubject) -> anyhow::Result<BenchReport> {
-    anyhow::ensure!(plan.jobs > 0, "--jobs must be at least 1");
-    anyhow::ensure!(plan.concurrency > 0, "--concurrency must be at least 1");
     match target {
         BenchSubject::Engine(store) => engine::run(plan, &store).await,
         BenchSubject::Server { url, api_key } => server::run(plan, &url, api_key).await,
-    }
-}
-
-impl BenchReport {
-    fn new(plan: &BenchPlan, took: Duration, watch: &Stopwatch) -> Self {
-        let seconds = took.as_secs_f64();
-        #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 jobs")]
-        let jobs_per_s = plan.jobs as f64 / seconds;
-        let steps_per_s = (plan.scenario == Scenario::Steps).then_some(jobs_per_s * 3.0);
-        let (p50_ms, p99_ms) = watch.p50_p99_ms();
-        let scenario = format!("{:?}", plan.scenario).to_lowercase();
-        let round = |value: f64| (value * 1_000.0).round() / 1_000.0;
-        Self {
-            scenario,
-            jobs: plan.jobs,
-            seconds: round(seconds),
-            jobs_per_s: round(jobs_per_s),
-            steps_per_s: steps_per_s.map(round),
-            p50_ms: round(p50_ms),
-            p99_ms: round(p99_ms),
-        }
     }
 }
 

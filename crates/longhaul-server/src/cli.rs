@@ -22,7 +22,7 @@ use self::commands::render;
 use self::commands::webhooks::{deliveries, endpoints, listen};
 use self::commands::{completions, kinds, openapi, queues, replicas};
 
-pub(crate) use error::{CliError, Exit};
+pub(crate) use error::{CliError, CliResult, Exit};
 pub(crate) use output::ui::Ui;
 
 /// Server address without `--server` and `LONGHAUL_SERVER`.
@@ -75,13 +75,19 @@ enum Command {
     /// Show a job
     Get(get::GetArgs),
     /// Show each change of a job until it finishes
-    Watch(watch::WatchArgs),
+    Watch {
+        /// Job id
+        job: String,
+    },
     /// Print a job's result
     Result(result::ResultArgs),
     /// List the artifacts of a job, or download one of them
     Artifacts(artifacts::ArtifactsArgs),
     /// Show everything stored for a job and its deletion
-    Receipt(receipt::ReceiptArgs),
+    Receipt {
+        /// Job id; the job may be deleted
+        job: String,
+    },
     /// List jobs, newest first
     List(list::ListArgs),
     /// Cancel jobs
@@ -105,7 +111,8 @@ enum Command {
     /// List and resend webhook deliveries
     Deliveries(deliveries::DeliveriesArgs),
     /// Create, list, rotate and revoke API keys
-    Keys(keys::KeysArgs),
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
     /// Create, list and change tenants
     Tenants(tenants::TenantsArgs),
     /// Show the audit log
@@ -132,11 +139,14 @@ enum Command {
     #[command(about = "Print the OpenAPI document of this program, or of the server in --server")]
     Openapi,
     /// Print a shell completion script
-    Completions(completions::CompletionsArgs),
+    Completions {
+        /// Shell
+        shell: clap_complete::Shell,
+    },
 }
 
 impl Global {
-    fn client(&self) -> Result<Client, CliError> {
+    fn client(&self) -> CliResult<Client> {
         Ok(Client::new(self.server_or_default(), self.api_key.clone())?)
     }
 
@@ -176,50 +186,51 @@ pub(crate) fn main() -> ExitCode {
 
 /// Runs a command, and abandons background tasks that do not end in time, because a job that never
 /// yields or a blocking call must not keep the process alive.
-fn block_on<T>(command: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+fn block_on<T>(command: impl Future<Output = CliResult<T>>) -> CliResult<T> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| CliError::Other(error.into()))?;
     let result = runtime.block_on(command);
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     result
 }
 
-async fn run(cli: Cli, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+async fn run(cli: Cli, ui: &mut Ui<'_>) -> CliResult {
     let Cli { global, command } = cli;
     match command {
         // Boxed, because its future is much larger than the others.
-        Command::Serve(args) => Box::pin(serve::run(args, ui)).await,
-        Command::Submit(args) => submit::run(args, &global, ui).await,
-        Command::Get(args) => get::run(&args, &global.client()?, ui).await,
-        Command::Watch(args) => watch::run(&args, &global, ui).await,
-        Command::Result(args) => result::run(&args, &global, ui).await,
-        Command::Artifacts(args) => artifacts::run(&args, &global.client()?, ui).await,
-        Command::Receipt(args) => receipt::run(&args, &global.client()?, ui).await,
-        Command::List(args) => list::run(args, &global.client()?, ui).await,
-        Command::Cancel(ids) => control::cancel(&ids, &global.client()?, ui).await,
-        Command::Resume(ids) => control::resume(&ids, &global.client()?, ui).await,
-        Command::Fork(args) => fork::run(&args, &global, ui).await,
-        Command::Purge(ids) => control::purge(&ids, &global.client()?, ui).await,
-        Command::Kinds => kinds::run(&global.client()?, ui).await,
-        Command::Queues(args) => queues::run(args, &global.client()?, ui).await,
-        Command::Usage(args) => usage::run(args, &global.client()?, ui).await,
-        Command::Replicas => replicas::run(&global.client()?, ui).await,
-        Command::Endpoints(args) => endpoints::run(args, &global.client()?, ui).await,
-        Command::Deliveries(args) => deliveries::run(args, &global.client()?, ui).await,
-        Command::Keys(args) => keys::run(args, &global.client()?, ui).await,
-        Command::Tenants(args) => tenants::run(args, &global.client()?, ui).await,
-        Command::Audit(args) => audit::run(&args, &global.client()?, ui).await,
-        Command::Listen(args) => listen::run(args, ui).await,
-        Command::Doctor(args) => doctor::run(args, ui).await,
-        Command::Migrate(args) => migrate::run(args, ui).await,
-        Command::Copy(args) => copy::run(args, ui).await,
-        Command::RotateKey(args) => rotate_key::run(args, ui),
+        Command::Serve(args) => Box::pin(serve::run(args, ui)).await?,
+        Command::Submit(args) => return submit::run(args, &global, ui).await,
+        Command::Get(args) => get::run(&args, &global.client()?, ui).await?,
+        Command::Watch { job } => return watch::run(&job, &global, ui).await,
+        Command::Result(args) => return result::run(&args, &global, ui).await,
+        Command::Artifacts(args) => return artifacts::run(&args, &global.client()?, ui).await,
+        Command::Receipt { job } => receipt::run(&job, &global.client()?, ui).await?,
+        Command::List(args) => list::run(args, &global.client()?, ui).await?,
+        Command::Cancel(ids) => return control::cancel(&ids, &global.client()?, ui).await,
+        Command::Resume(ids) => return control::resume(&ids, &global.client()?, ui).await,
+        Command::Fork(args) => fork::run(&args, &global, ui).await?,
+        Command::Purge(ids) => return control::purge(&ids, &global.client()?, ui).await,
+        Command::Kinds => kinds::run(&global.client()?, ui).await?,
+        Command::Queues(args) => queues::run(args, &global.client()?, ui).await?,
+        Command::Usage(args) => usage::run(args, &global.client()?, ui).await?,
+        Command::Replicas => replicas::run(&global.client()?, ui).await?,
+        Command::Endpoints(args) => endpoints::run(args, &global.client()?, ui).await?,
+        Command::Deliveries(args) => deliveries::run(args, &global.client()?, ui).await?,
+        Command::Keys(command) => keys::run(command, &global.client()?, ui).await?,
+        Command::Tenants(args) => tenants::run(args, &global.client()?, ui).await?,
+        Command::Audit(args) => audit::run(&args, &global.client()?, ui).await?,
+        Command::Listen(args) => listen::run(args, ui).await?,
+        Command::Doctor(args) => return doctor::run(args, ui).await,
+        Command::Migrate(args) => migrate::run(args, ui).await?,
+        Command::Copy(args) => copy::run(args, ui).await?,
+        Command::RotateKey(args) => rotate_key::run(args, ui)?,
         #[cfg(feature = "render")]
-        Command::Render(args) => render::run(args, ui).await,
+        Command::Render(args) => render::run(args, ui).await?,
         // It has ended before there was anything to run it with.
         #[cfg(feature = "render")]
-        Command::RenderWorker => Ok(Exit::Done),
-        Command::Bench(args) => bench::run(args, &global, ui).await,
-        Command::Openapi => openapi::run(&global, ui).await,
-        Command::Completions(args) => completions::run(&args, ui),
+        Command::RenderWorker => {}
+        Command::Bench(args) => bench::run(args, &global, ui).await?,
+        Command::Openapi => openapi::run(&global, ui).await?,
+        Command::Completions { shell } => completions::run(shell, ui)?,
     }
+    Ok(Exit::Done)
 }

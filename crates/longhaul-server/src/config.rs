@@ -36,7 +36,7 @@ use crate::secret::Secret;
 use crate::webhooks::WebhookSettings;
 use layers::Layers;
 use longhaul_net::egress::Policy;
-use value::{Entry, Value};
+use value::{ConfigEntry, Value};
 
 pub use chat::{ChatConfig, ChatTarget};
 pub use document::reference_page;
@@ -57,7 +57,7 @@ pub struct Config {
     pub database: Database,
     /// URL of the blob store.
     pub blobs: String,
-    pub server_key: ServerKey,
+    pub server_key: ServerKeySource,
     /// Parent of the working directories of running jobs.
     pub work: PathBuf,
     pub replica: Name,
@@ -87,62 +87,32 @@ pub struct Config {
     pub queues: BTreeMap<Name, QueueConfig>,
 }
 
-/// Database of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Database {
     Sqlite(PathBuf),
     /// Lost when the process ends.
     Memory,
-    Postgres(PostgresUrl),
+    /// A URL, secret because it may contain a password.
+    Postgres(Secret),
 }
 
-/// Source of the keys that encrypt the keys of payloads and artifacts.
-#[derive(Clone, PartialEq, Eq)]
-pub enum ServerKey {
+/// Source of the server keys, which encrypt the keys of payloads and artifacts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerKeySource {
     /// A file, created if missing.
     File(PathBuf),
     /// The keys themselves, one per line.
-    Inline(String),
+    Inline(Secret),
 }
 
-impl std::fmt::Debug for ServerKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::File(path) => f.debug_tuple("File").field(path).finish(),
-            Self::Inline(_) => f.write_str("Inline(***)"),
-        }
-    }
-}
-
-/// URL of a Postgres database, hidden in `Debug` output because it may contain a password.
-#[derive(Clone, PartialEq, Eq)]
-pub struct PostgresUrl(String);
-
-impl PostgresUrl {
-    pub fn new(url: impl Into<String>) -> Self {
-        Self(url.into())
-    }
-
-    /// Returns the URL with its password.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for PostgresUrl {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("postgres://***")
-    }
-}
-
-/// Part of the work that a process does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Part of the work that a process does. The comments are the help of `--role`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Role {
-    /// Serves HTTP and runs jobs.
+    /// Serve HTTP and run jobs
     All,
-    /// Only serves HTTP.
+    /// Only serve HTTP
     Api,
-    /// Only runs jobs.
+    /// Only run jobs
     Worker,
 }
 
@@ -171,6 +141,18 @@ impl Role {
 }
 
 impl Database {
+    /// Parses `memory`, `sqlite:PATH` or `postgres://…`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.split_once(':') {
+            None if text == "memory" => Some(Self::Memory),
+            Some(("sqlite", path)) if !path.is_empty() => Some(Self::Sqlite(path.into())),
+            Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
+                Secret::new(text).map(Self::Postgres)
+            }
+            Some(_) | None => None,
+        }
+    }
+
     /// Returns whether several processes can use it at the same time.
     pub fn is_shared(&self) -> bool {
         match self {
@@ -262,7 +244,12 @@ fn effective_settings(layers: &Layers) -> Vec<EffectiveSetting> {
     settings
 }
 
-fn add_settings(key: &str, entry: &Entry, secrets: &[&str], settings: &mut Vec<EffectiveSetting>) {
+fn add_settings(
+    key: &str,
+    entry: &ConfigEntry,
+    secrets: &[&str],
+    settings: &mut Vec<EffectiveSetting>,
+) {
     let is_secret =
         secrets.contains(&key) || (key.starts_with("kinds.") && key.contains(".http.headers."));
     let value = match &entry.value {

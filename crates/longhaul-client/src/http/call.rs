@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::root_cause;
 use super::retry::{Backoff, chance};
-use super::{Client, ClientError};
+use super::{Client, ClientError, Result};
 use crate::wire::{Problem, RawJson};
 
 /// Attempts of an idempotent call.
@@ -41,7 +41,7 @@ impl Attempts {
     }
 
     /// Waits until the call may be sent again, or returns the error.
-    pub(super) async fn wait_after(&mut self, error: ClientError) -> Result<(), ClientError> {
+    pub(super) async fn wait_after(&mut self, error: ClientError) -> Result<()> {
         self.failures += 1;
         let lost = matches!(error, ClientError::Unreachable { .. });
         if !lost || self.repeat == Repeat::Never || self.failures >= ATTEMPTS_MAX {
@@ -71,7 +71,7 @@ impl Call {
         Self { method, url, headers: HeaderMap::new(), body: None, repeat, hold: Duration::ZERO }
     }
 
-    pub(super) fn body(mut self, body: &impl Serialize) -> Result<Self, ClientError> {
+    pub(super) fn body(mut self, body: &impl Serialize) -> Result<Self> {
         let text = RawJson::from_value(body).map_err(|error| {
             ClientError::Invalid(format!("cannot serialize the request: {error}"))
         })?;
@@ -82,7 +82,7 @@ impl Call {
 
 impl Client {
     /// Returns the URL of a path, each segment escaped.
-    pub(super) fn url(&self, segments: &[&str]) -> Result<Url, ClientError> {
+    pub(super) fn url(&self, segments: &[&str]) -> Result<Url> {
         // The URL standard resolves dots, which would address another route.
         if let Some(odd) = segments.iter().find(|s| matches!(**s, "" | "." | "..")) {
             return Err(ClientError::Invalid(format!("{odd:?} is not an id or a name")));
@@ -95,21 +95,41 @@ impl Client {
         Ok(url)
     }
 
+    /// Fetches a JSON document.
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &[(&str, Option<&str>)],
+    ) -> Result<T> {
+        let mut url = self.url(path)?;
+        append_query(&mut url, query);
+        self.json(Call::get(url)).await
+    }
+
+    /// Sends a body that must not arrive twice, and parses the JSON response.
+    pub(super) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+    ) -> Result<T> {
+        self.json(self.call(Method::POST, path, Repeat::Never)?.body(body)?).await
+    }
+
+    pub(super) fn call(&self, method: Method, path: &[&str], repeat: Repeat) -> Result<Call> {
+        Ok(Call::new(method, self.url(path)?, repeat))
+    }
+
     /// Sends a call and parses its JSON response.
-    pub(super) async fn json<T: DeserializeOwned>(&self, call: Call) -> Result<T, ClientError> {
+    pub(super) async fn json<T: DeserializeOwned>(&self, call: Call) -> Result<T> {
         let body = self.bytes(call).await?;
         self.parse(&body)
     }
 
     /// Sends a call and returns the body of its response.
-    pub(super) async fn bytes(&self, call: Call) -> Result<Vec<u8>, ClientError> {
+    pub(super) async fn bytes(&self, call: Call) -> Result<Vec<u8>> {
         let mut attempts = Attempts::new(call.repeat);
         loop {
-            let outcome = match self.send(&call).await {
-                Ok(response) => self.read(response).await,
-                Err(error) => Err(error),
-            };
-            match outcome {
+            match self.send(&call).await {
                 Ok(body) => return Ok(body),
                 Err(error) => attempts.wait_after(error).await?,
             }
@@ -117,12 +137,11 @@ impl Client {
     }
 
     /// Sends a call without a response body.
-    pub(super) async fn done(&self, call: Call) -> Result<(), ClientError> {
-        let response = self.send(&call).await?;
-        self.read(response).await.map(drop)
+    pub(super) async fn done(&self, call: Call) -> Result<()> {
+        self.send(&call).await.map(drop)
     }
 
-    async fn send(&self, call: &Call) -> Result<Response, ClientError> {
+    async fn send(&self, call: &Call) -> Result<Vec<u8>> {
         let mut request = self
             .request(call.method.clone(), call.url.clone())
             .headers(call.headers.clone())
@@ -131,7 +150,8 @@ impl Client {
         if let Some(body) = &call.body {
             request = request.json(body);
         }
-        request.send().await.map_err(|error| self.connection_failed(&error))
+        let response = request.send().await.map_err(|error| self.connection_failed(&error))?;
+        self.read(response).await
     }
 
     pub(super) fn request(&self, method: Method, url: Url) -> reqwest::RequestBuilder {
@@ -142,14 +162,14 @@ impl Client {
         }
     }
 
-    pub(super) async fn read(&self, response: Response) -> Result<Vec<u8>, ClientError> {
+    pub(super) async fn read(&self, response: Response) -> Result<Vec<u8>> {
         let response = self.accepted(response).await?;
         let body = response.bytes().await.map_err(|error| self.connection_failed(&error))?;
         Ok(body.into())
     }
 
     /// Returns a 2xx response, or the error of any other.
-    pub(super) async fn accepted(&self, response: Response) -> Result<Response, ClientError> {
+    pub(super) async fn accepted(&self, response: Response) -> Result<Response> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -204,7 +224,7 @@ impl Client {
         ClientError::Protocol { server, status: None, reason }
     }
 
-    pub(super) fn parse<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, ClientError> {
+    pub(super) fn parse<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T> {
         serde_json::from_slice(body).map_err(|error| {
             if error.is_data() {
                 return self.bad_response(error.to_string());
@@ -220,7 +240,7 @@ fn is_gateway_error(status: StatusCode) -> bool {
 }
 
 /// Adds the query parameters that have a value.
-pub(super) fn add(url: &mut reqwest::Url, pairs: &[(&str, Option<&str>)]) {
+pub(super) fn append_query(url: &mut Url, pairs: &[(&str, Option<&str>)]) {
     for (name, value) in pairs {
         if let Some(value) = value {
             url.query_pairs_mut().append_pair(name, value);

@@ -11,14 +11,12 @@ use reqwest::header::{
 };
 use reqwest::{Method, Response, StatusCode, Url};
 use sha2::{Digest, Sha256};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::call::{Attempts, Repeat};
-use super::retry::{Backoff, chance};
-use super::{Client, ClientError};
+use super::retry::Reconnection;
+use super::{Client, ClientError, Result};
 
-const FIRST_RESUME: Duration = Duration::from_millis(500);
-const RESUME_MAX: Duration = Duration::from_secs(5);
 /// Longest silence of the server.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
 /// Time without a connection after which a download fails.
@@ -35,8 +33,7 @@ pub struct Download {
     response: Option<Response>,
     received: u64,
     hash: Sha256,
-    backoff: Backoff,
-    failing_since: Option<Instant>,
+    reconnection: Reconnection,
     ended: bool,
 }
 
@@ -52,7 +49,7 @@ struct About {
 
 impl Client {
     /// Starts the download of an artifact.
-    pub async fn artifact(&self, id: &str, name: &str) -> Result<Download, ClientError> {
+    pub async fn artifact(&self, id: &str, name: &str) -> Result<Download> {
         let url = self.artifact_url(id, name)?;
         let mut attempts = Attempts::new(Repeat::Safe);
         loop {
@@ -63,13 +60,13 @@ impl Client {
         }
     }
 
-    fn artifact_url(&self, id: &str, name: &str) -> Result<Url, ClientError> {
+    fn artifact_url(&self, id: &str, name: &str) -> Result<Url> {
         // Validates the id.
         self.job_url(id, None)?;
         self.url(&["v1", "jobs", id, "artifacts", name])
     }
 
-    async fn bytes_from(&self, url: &Url, headers: HeaderMap) -> Result<Response, ClientError> {
+    async fn bytes_from(&self, url: &Url, headers: HeaderMap) -> Result<Response> {
         let request = self.request(Method::GET, url.clone()).headers(headers);
         match timeout(SILENCE_MAX, request.send()).await {
             Ok(Ok(response)) => self.accepted(response).await,
@@ -88,8 +85,7 @@ impl Download {
             response: Some(response),
             received: 0,
             hash: Sha256::new(),
-            backoff: Backoff::new(FIRST_RESUME, RESUME_MAX),
-            failing_since: None,
+            reconnection: Reconnection::new(GIVE_UP_AFTER),
             ended: false,
         }
     }
@@ -108,14 +104,13 @@ impl Download {
     /// download has ended, and the received bytes must be discarded.
     ///
     /// Cancel safe: dropping the future loses no bytes.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
+    pub async fn next(&mut self) -> Result<Option<Bytes>> {
         while !self.ended {
             // Yields, because a fast server could otherwise block other work of this task.
             tokio::task::yield_now().await;
             match self.advance().await {
                 Ok(Some(piece)) => {
-                    self.failing_since = None;
-                    self.backoff.reset();
+                    self.reconnection.succeeded();
                     self.received += piece.len() as u64;
                     self.hash.update(&piece);
                     return Ok(Some(piece));
@@ -131,13 +126,13 @@ impl Download {
     }
 
     /// Returns the chunks as a stream.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, ClientError>> + Send {
+    pub fn into_stream(self) -> impl Stream<Item = Result<Bytes>> + Send {
         stream::try_unfold(self, |mut download| async move {
             Ok(download.next().await?.map(|piece| (piece, download)))
         })
     }
 
-    async fn advance(&mut self) -> Result<Option<Bytes>, ClientError> {
+    async fn advance(&mut self) -> Result<Option<Bytes>> {
         if self.about.size == Some(self.received) {
             return Ok(None);
         }
@@ -155,20 +150,18 @@ impl Download {
     }
 
     /// Waits before a retry, or returns the error if none is possible.
-    async fn wait_after(&mut self, error: ClientError) -> Result<(), ClientError> {
+    async fn wait_after(&mut self, error: ClientError) -> Result<()> {
         self.response = None;
-        let now = Instant::now();
-        let since = *self.failing_since.get_or_insert(now);
         let resumable = self.received == 0 || self.about.etag.is_some();
-        if !resumable || !error.is_transient() || now.duration_since(since) >= GIVE_UP_AFTER {
+        let Some(delay) = self.reconnection.delay_after(&error).filter(|_| resumable) else {
             self.ended = true;
             return Err(error);
-        }
-        sleep(self.backoff.next(chance())).await;
+        };
+        sleep(delay).await;
         Ok(())
     }
 
-    fn check(&self) -> Result<(), ClientError> {
+    fn check(&self) -> Result<()> {
         let sha256 = self.hash.clone().finalize();
         match &self.about.sha256 {
             Some(said) if said.as_slice() != sha256.as_slice() => {
@@ -182,7 +175,7 @@ impl Download {
 
 impl Client {
     /// Requests the remaining bytes of the same version of an artifact.
-    async fn rest_of(&self, url: &Url, about: &About, from: u64) -> Result<Response, ClientError> {
+    async fn rest_of(&self, url: &Url, about: &About, from: u64) -> Result<Response> {
         let mut headers = HeaderMap::new();
         if let Some(etag) = about.etag.clone().filter(|_| from > 0) {
             let range = HeaderValue::from_str(&format!("bytes={from}-"));
@@ -246,7 +239,7 @@ mod tests {
         )
     }
 
-    async fn read(server: &Server) -> Result<String, ClientError> {
+    async fn read(server: &Server) -> Result<String> {
         let mut download = server.client().artifact("01KA", "a b.txt").await?;
         assert_eq!((download.size(), download.content_type()), (Some(10), "text/plain"));
         let mut text = Vec::new();

@@ -4,6 +4,8 @@ use std::error::Error;
 
 use crate::wire::Problem;
 
+pub(super) type Result<T, E = ClientError> = std::result::Result<T, E>;
+
 /// Error of a call.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {

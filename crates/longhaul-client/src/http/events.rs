@@ -7,14 +7,11 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Method, Response, StatusCode};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::retry::{Backoff, chance};
+use super::retry::Reconnection;
 use super::sse::Parser;
-use super::{Client, ClientError};
+use super::{Client, ClientError, Result};
 use crate::wire::Job;
 
-/// First reconnection delay, unless the server names one.
-const FIRST_RECONNECT: Duration = Duration::from_millis(500);
-const RECONNECT_MAX: Duration = Duration::from_secs(5);
 /// Longest silence: the server sends a comment every 15 s, and three may be missed.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
 /// Default time without a connection after which the stream fails.
@@ -44,9 +41,7 @@ pub struct Events {
     id: String,
     last_version: Option<u64>,
     connection: Option<Connection>,
-    backoff: Backoff,
-    give_up_after: Duration,
-    failing_since: Option<Instant>,
+    reconnection: Reconnection,
     reconnect_at: Option<Instant>,
     ended: bool,
 }
@@ -64,9 +59,7 @@ impl Events {
             id: id.to_owned(),
             last_version: None,
             connection: None,
-            backoff: Backoff::new(FIRST_RECONNECT, RECONNECT_MAX),
-            give_up_after: GIVE_UP_AFTER,
-            failing_since: None,
+            reconnection: Reconnection::new(GIVE_UP_AFTER),
             reconnect_at: None,
             ended: false,
         }
@@ -82,14 +75,14 @@ impl Events {
     /// Sets the time without a connection after which the stream fails. Defaults to five minutes.
     #[must_use]
     pub fn give_up_after(mut self, give_up_after: Duration) -> Self {
-        self.give_up_after = give_up_after;
+        self.reconnection.give_up_after = give_up_after;
         self
     }
 
     /// Returns the next update; `None` after the terminal one or after an error.
     ///
     /// Cancel safe: dropping the future loses no event.
-    pub async fn next(&mut self) -> Result<Option<Update>, ClientError> {
+    pub async fn next(&mut self) -> Result<Option<Update>> {
         if self.ended {
             return Ok(None);
         }
@@ -108,7 +101,7 @@ impl Events {
     }
 
     /// Returns the states of the job as a stream.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Job, ClientError>> + Send {
+    pub fn into_stream(self) -> impl Stream<Item = Result<Job>> + Send {
         stream::try_unfold(self, |mut events| async move {
             while let Some(update) = events.next().await? {
                 match update {
@@ -121,20 +114,17 @@ impl Events {
     }
 
     /// Returns the reconnection update, or the error if the stream fails.
-    fn connection_lost(&mut self, error: ClientError) -> Result<Update, ClientError> {
+    fn connection_lost(&mut self, error: ClientError) -> Result<Update> {
         self.connection = None;
-        let now = Instant::now();
-        let since = *self.failing_since.get_or_insert(now);
-        if !error.is_transient() || now.duration_since(since) >= self.give_up_after {
+        let Some(wait) = self.reconnection.delay_after(&error) else {
             self.ended = true;
             return Err(error);
-        }
-        let wait = self.backoff.next(chance());
-        self.reconnect_at = Some(now + wait);
+        };
+        self.reconnect_at = Some(Instant::now() + wait);
         Ok(Update::Reconnecting { error, wait })
     }
 
-    async fn advance(&mut self) -> Result<Option<Job>, ClientError> {
+    async fn advance(&mut self) -> Result<Option<Job>> {
         loop {
             let Some(connection) = &mut self.connection else {
                 match self.connect().await? {
@@ -154,16 +144,15 @@ impl Events {
                 }
             }
             connection.read(&self.client).await?;
-            self.failing_since = None;
-            self.backoff.reset();
+            self.reconnection.succeeded();
             if let Some(retry) = connection.parser.take_retry() {
-                self.backoff.set_first(retry);
+                self.reconnection.backoff.set_first(retry);
             }
         }
     }
 
     /// Opens the stream after the last received version; `None` if there are no more events.
-    async fn connect(&mut self) -> Result<Option<Connection>, ClientError> {
+    async fn connect(&mut self) -> Result<Option<Connection>> {
         if let Some(at) = self.reconnect_at {
             sleep_until(at).await;
             self.reconnect_at = None;
@@ -191,7 +180,7 @@ impl Events {
 }
 
 impl Connection {
-    async fn read(&mut self, client: &Client) -> Result<(), ClientError> {
+    async fn read(&mut self, client: &Client) -> Result<()> {
         match timeout(SILENCE_MAX, self.response.chunk()).await {
             Ok(Ok(Some(chunk))) => {
                 self.parser.push(&chunk).map_err(|error| client.bad_response(error.to_string()))

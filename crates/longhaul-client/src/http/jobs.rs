@@ -5,13 +5,13 @@ use std::time::Duration;
 use reqwest::{Method, Url};
 use serde::de::DeserializeOwned;
 
-use super::call::{Call, Repeat};
+use super::call::{Call, Repeat, append_query};
 use super::events::Events;
 use super::submit::whole_seconds;
-use super::{Client, ClientError};
+use super::{Client, ClientError, Result};
 use crate::wire::{
-    Attempt, AttemptList, BulkRequest, BulkResult, ForkRequest, Job, JobFilter, JobList, RawJson,
-    Receipt, Step, StepList,
+    Attempt, AttemptList, BulkRequest, BulkResult, ForkRequest, Instant, Job, JobFilter, JobList,
+    RawJson, Receipt, Step, StepList,
 };
 
 /// Options of [`Client::list`].
@@ -28,7 +28,7 @@ pub struct ListRequest {
 impl Client {
     /// Returns a job. With `wait`, the server responds when the job changes or the time has passed,
     /// rounded up to whole seconds.
-    pub async fn job(&self, id: &str, wait: Option<Duration>) -> Result<Job, ClientError> {
+    pub async fn job(&self, id: &str, wait: Option<Duration>) -> Result<Job> {
         let mut call = Call::get(self.job_url(id, None)?);
         if let Some(wait) = wait {
             let seconds = whole_seconds(wait);
@@ -39,34 +39,32 @@ impl Client {
     }
 
     /// Lists matching jobs, newest first.
-    pub async fn list(&self, request: &ListRequest) -> Result<JobList, ClientError> {
-        let mut url = self.url(&["v1", "jobs"])?;
-        append_query(&mut url, request);
-        self.json(Call::get(url)).await
+    pub async fn list(&self, request: &ListRequest) -> Result<JobList> {
+        self.json(Call::get(self.list_url(request)?)).await
     }
 
     /// Lists the finished steps of a job, in order.
-    pub async fn steps(&self, id: &str) -> Result<Vec<Step>, ClientError> {
+    pub async fn steps(&self, id: &str) -> Result<Vec<Step>> {
         self.part::<StepList>(id, "steps").await.map(|list| list.steps)
     }
 
     /// Lists the attempts of a job, oldest first.
-    pub async fn attempts(&self, id: &str) -> Result<Vec<Attempt>, ClientError> {
+    pub async fn attempts(&self, id: &str) -> Result<Vec<Attempt>> {
         self.part::<AttemptList>(id, "attempts").await.map(|list| list.attempts)
     }
 
     /// Returns the input of a job.
-    pub async fn input(&self, id: &str) -> Result<RawJson, ClientError> {
+    pub async fn input(&self, id: &str) -> Result<RawJson> {
         self.part(id, "input").await
     }
 
     /// Returns the result of a job; rejected before it completed.
-    pub async fn result(&self, id: &str) -> Result<RawJson, ClientError> {
+    pub async fn result(&self, id: &str) -> Result<RawJson> {
         self.part(id, "result").await
     }
 
     /// Returns the deletion receipt of a job, also of a deleted one while its id is stored.
-    pub async fn receipt(&self, id: &str) -> Result<Receipt, ClientError> {
+    pub async fn receipt(&self, id: &str) -> Result<Receipt> {
         self.part(id, "receipt").await
     }
 
@@ -76,55 +74,53 @@ impl Client {
     }
 
     /// Cancels a job; the worker of a running one is requested to stop. Idempotent.
-    pub async fn cancel(&self, id: &str) -> Result<Job, ClientError> {
+    pub async fn cancel(&self, id: &str) -> Result<Job> {
         self.json(Call::new(Method::POST, self.job_url(id, Some("cancel"))?, Repeat::Safe)).await
     }
 
     /// Queues a failed or cancelled job again, keeping its finished steps.
-    pub async fn resume(&self, id: &str) -> Result<Job, ClientError> {
+    pub async fn resume(&self, id: &str) -> Result<Job> {
         self.json(Call::new(Method::POST, self.job_url(id, Some("resume"))?, Repeat::Never)).await
     }
 
     /// Creates a job from an existing one that continues from `from_step`, or after all finished steps.
-    pub async fn fork(&self, id: &str, from_step: Option<&str>) -> Result<Job, ClientError> {
+    pub async fn fork(&self, id: &str, from_step: Option<&str>) -> Result<Job> {
         let body = ForkRequest { from_step: from_step.map(str::to_owned) };
         let url = self.job_url(id, Some("fork"))?;
         self.json(Call::new(Method::POST, url, Repeat::Never).body(&body)?).await
     }
 
     /// Deletes a finished job and everything stored for it.
-    pub async fn purge(&self, id: &str) -> Result<(), ClientError> {
+    pub async fn purge(&self, id: &str) -> Result<()> {
         self.done(Call::new(Method::DELETE, self.job_url(id, None)?, Repeat::Never)).await
     }
 
     /// Cancels all matching jobs and returns their number.
-    pub async fn cancel_all(&self, filter: &JobFilter) -> Result<u64, ClientError> {
+    pub async fn cancel_all(&self, filter: &JobFilter) -> Result<u64> {
         self.bulk("cancel", filter).await
     }
 
     /// Resumes all matching jobs and returns their number.
-    pub async fn resume_all(&self, filter: &JobFilter) -> Result<u64, ClientError> {
+    pub async fn resume_all(&self, filter: &JobFilter) -> Result<u64> {
         self.bulk("resume", filter).await
     }
 
     /// Purges all matching jobs and returns their number.
-    pub async fn purge_all(&self, filter: &JobFilter) -> Result<u64, ClientError> {
+    pub async fn purge_all(&self, filter: &JobFilter) -> Result<u64> {
         self.bulk("purge", filter).await
     }
 
-    async fn bulk(&self, change: &str, filter: &JobFilter) -> Result<u64, ClientError> {
+    async fn bulk(&self, change: &str, filter: &JobFilter) -> Result<u64> {
         let body = BulkRequest { filter: filter.clone() };
-        let url = self.url(&["v1", "jobs", change])?;
-        // A repeated call would not count the jobs of the first one.
-        let call = Call::new(Method::POST, url, Repeat::Never).body(&body)?;
-        self.json::<BulkResult>(call).await.map(|result| result.count)
+        // Not repeated, because a second call would not count the jobs of the first one.
+        self.post(&["v1", "jobs", change], &body).await.map(|result: BulkResult| result.count)
     }
 
-    async fn part<T: DeserializeOwned>(&self, id: &str, part: &str) -> Result<T, ClientError> {
+    async fn part<T: DeserializeOwned>(&self, id: &str, part: &str) -> Result<T> {
         self.json(Call::get(self.job_url(id, Some(part))?)).await
     }
 
-    pub(super) fn job_url(&self, id: &str, part: Option<&str>) -> Result<Url, ClientError> {
+    pub(super) fn job_url(&self, id: &str, part: Option<&str>) -> Result<Url> {
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             let what = format!("{id:?} is not a job's id: 26 letters and digits are");
             return Err(ClientError::Invalid(what));
@@ -134,33 +130,27 @@ impl Client {
             None => self.url(&["v1", "jobs", id]),
         }
     }
-}
 
-fn append_query(url: &mut Url, request: &ListRequest) {
-    // Destructured, so that the compiler reports a new field.
-    let ListRequest { filter, limit, cursor } = request;
-    let JobFilter { status, kind, queue, labels, created_after } = filter;
-    let statuses = status.iter().map(|status| status.as_str()).collect::<Vec<_>>().join(",");
-    let limit = limit.map(|limit| limit.to_string());
-    let pairs = [
-        ("status", Some(statuses).filter(|statuses| !statuses.is_empty())),
-        ("kind", kind.clone()),
-        ("queue", queue.clone()),
-        ("createdAfter", created_after.as_ref().map(ToString::to_string)),
-        ("limit", limit),
-        ("cursor", cursor.clone()),
-    ];
-    if pairs.iter().all(|(_, value)| value.is_none()) && labels.is_empty() {
-        return;
-    }
-    let mut query = url.query_pairs_mut();
-    for (name, value) in pairs {
-        if let Some(value) = value {
-            query.append_pair(name, &value);
+    fn list_url(&self, request: &ListRequest) -> Result<Url> {
+        // Destructured, so that the compiler reports a new field.
+        let ListRequest { filter, limit, cursor } = request;
+        let JobFilter { status, kind, queue, labels, created_after } = filter;
+        let statuses = status.iter().map(|status| status.as_str()).collect::<Vec<_>>().join(",");
+        let limit = limit.map(|limit| limit.to_string());
+        let pairs = [
+            ("status", Some(statuses.as_str()).filter(|statuses| !statuses.is_empty())),
+            ("kind", kind.as_deref()),
+            ("queue", queue.as_deref()),
+            ("createdAfter", created_after.as_ref().map(Instant::as_str)),
+            ("limit", limit.as_deref()),
+            ("cursor", cursor.as_deref()),
+        ];
+        let mut url = self.url(&["v1", "jobs"])?;
+        append_query(&mut url, &pairs);
+        for (name, value) in labels {
+            append_query(&mut url, &[(&format!("label.{name}"), Some(value))]);
         }
-    }
-    for (name, value) in labels {
-        query.append_pair(&format!("label.{name}"), value);
+        Ok(url)
     }
 }
 
@@ -176,13 +166,13 @@ mod tests {
 
     #[test]
     fn list_filters_become_a_query() {
-        let mut url = client().url(&["v1", "jobs"]).unwrap();
         let filter = JobFilter {
             status: vec![Status::Failed, Status::Cancelled],
             labels: [("team".to_owned(), "a&b".to_owned())].into(),
             ..JobFilter::default()
         };
-        append_query(&mut url, &ListRequest { filter, limit: Some(5), cursor: None });
+        let request = ListRequest { filter, limit: Some(5), cursor: None };
+        let url = client().list_url(&request).unwrap();
         assert_eq!(
             url.as_str(),
             "http://host:1/behind/v1/jobs?status=failed%2Ccancelled&limit=5&label.team=a%26b"

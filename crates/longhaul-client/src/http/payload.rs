@@ -13,8 +13,8 @@ use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::watch;
 
-use super::ClientError;
 use super::error::without_os_code;
+use super::{ClientError, Result};
 
 /// Size of a chunk.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -46,7 +46,7 @@ enum Source {
 }
 
 /// An opened payload.
-pub(super) struct Opened {
+pub(super) struct OpenPayload {
     reader: Reader,
     /// Known for regular files.
     size: Option<u64>,
@@ -96,14 +96,14 @@ impl Payload {
         self
     }
 
-    pub(super) async fn open(&mut self) -> Result<Opened, ClientError> {
+    pub(super) async fn open(&mut self) -> Result<OpenPayload> {
         match &mut self.source {
             Source::File(path) => match open_file(path).await {
                 Ok(opened) => Ok(opened),
                 Err(error) => Err(self.unreadable(&error)),
             },
             Source::Reader(reader) => match reader.take() {
-                Some(reader) => Ok(Opened { reader, size: None, again: false }),
+                Some(reader) => Ok(OpenPayload { reader, size: None, again: false }),
                 None => Err(self.unreadable(&io::Error::other("it was read before"))),
             },
         }
@@ -112,10 +112,10 @@ impl Payload {
     /// Returns the multipart part, and the side that the upload waits for.
     pub(super) fn part(
         &self,
-        opened: Opened,
+        opened: OpenPayload,
     ) -> Result<(Part, watch::Receiver<Turn>), ClientError> {
         let (turn, turns) = watch::channel(Turn::Server);
-        let Opened { reader, size, .. } = opened;
+        let OpenPayload { reader, size, .. } = opened;
         let pieces = Pieces { reader, size, sent: 0, turn, watcher: self.watcher.clone() };
         let body = Body::wrap_stream(pieces.into_stream());
         let part = match size {
@@ -161,7 +161,7 @@ impl fmt::Debug for Payload {
     }
 }
 
-async fn open_file(path: &Path) -> io::Result<Opened> {
+async fn open_file(path: &Path) -> io::Result<OpenPayload> {
     let file = File::open(path).await?;
     let metadata = file.metadata().await?;
     if metadata.is_dir() {
@@ -174,7 +174,7 @@ async fn open_file(path: &Path) -> io::Result<Opened> {
         Some(size) => Box::new(file.take(size)),
         None => Box::new(file),
     };
-    Ok(Opened { reader, size, again: size.is_some() })
+    Ok(OpenPayload { reader, size, again: size.is_some() })
 }
 
 /// Marks an error of the payload among those of the request.

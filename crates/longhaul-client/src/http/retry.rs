@@ -2,6 +2,14 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+use super::ClientError;
+
+/// Delays between the connections of a stream.
+const FIRST_RECONNECT: Duration = Duration::from_millis(500);
+const RECONNECT_MAX: Duration = Duration::from_secs(5);
+
 /// Exponential backoff with jitter, so that the watchers of a restarted server do not all reconnect
 /// at the same time.
 #[derive(Debug, Clone)]
@@ -32,6 +40,34 @@ impl Backoff {
         self.failures = self.failures.saturating_add(1);
         // At least half of the delay.
         doubled.mul_f64(0.5 + chance.clamp(0.0, 1.0) / 2.0)
+    }
+}
+
+/// Reconnection of a stream, which fails after a time without a connection.
+#[derive(Debug)]
+pub(super) struct Reconnection {
+    pub(super) backoff: Backoff,
+    pub(super) give_up_after: Duration,
+    failing_since: Option<Instant>,
+}
+
+impl Reconnection {
+    pub(super) fn new(give_up_after: Duration) -> Self {
+        let backoff = Backoff::new(FIRST_RECONNECT, RECONNECT_MAX);
+        Self { backoff, give_up_after, failing_since: None }
+    }
+
+    /// Records that data arrived.
+    pub(super) fn succeeded(&mut self) {
+        self.failing_since = None;
+        self.backoff.reset();
+    }
+
+    /// Returns the delay before the next attempt; `None` if the stream fails with this error.
+    pub(super) fn delay_after(&mut self, error: &ClientError) -> Option<Duration> {
+        let failing_since = *self.failing_since.get_or_insert_with(Instant::now);
+        let goes_on = error.is_transient() && failing_since.elapsed() < self.give_up_after;
+        goes_on.then(|| self.backoff.next(chance()))
     }
 }
 

@@ -6,7 +6,7 @@ use reqwest::Method;
 use reqwest::header::HeaderValue;
 
 use super::call::{Call, Repeat};
-use super::{Client, ClientError};
+use super::{Client, ClientError, Result};
 use crate::wire::{BatchRequest, BatchResponse, Job, SubmitRequest};
 
 const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
@@ -25,16 +25,12 @@ impl Client {
     ///
     /// Without a response, the request is retried only if it has a key, because the first submission
     /// may have been accepted, and a second one would run the work twice.
-    pub async fn submit(
-        &self,
-        request: &SubmitRequest,
-        options: &SubmitOptions,
-    ) -> Result<Job, ClientError> {
+    pub async fn submit(&self, request: &SubmitRequest, options: &SubmitOptions) -> Result<Job> {
         self.json(self.submission(options)?.body(request)?).await
     }
 
     /// Creates the call of a submission, without a body.
-    pub(super) fn submission(&self, options: &SubmitOptions) -> Result<Call, ClientError> {
+    pub(super) fn submission(&self, options: &SubmitOptions) -> Result<Call> {
         let url = self.url(&["v1", "jobs"])?;
         let repeat = if options.idempotency_key.is_some() { Repeat::Safe } else { Repeat::Never };
         let mut call = Call::new(Method::POST, url, repeat);
@@ -53,7 +49,7 @@ impl Client {
 
     /// Submits up to 1,000 jobs and returns the results in the same order. Retried after a lost
     /// connection only if every job has a key.
-    pub async fn submit_batch(&self, batch: &BatchRequest) -> Result<BatchResponse, ClientError> {
+    pub async fn submit_batch(&self, batch: &BatchRequest) -> Result<BatchResponse> {
         let keyed = batch.jobs.iter().all(|job| job.idempotency_key.is_some());
         let repeat = if keyed { Repeat::Safe } else { Repeat::Never };
         let url = self.url(&["v1", "jobs", "batch"])?;
@@ -72,7 +68,7 @@ pub(super) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
-fn key_header(key: &str) -> Result<HeaderValue, ClientError> {
+fn key_header(key: &str) -> Result<HeaderValue> {
     let fits = (1..=IDEMPOTENCY_KEY_CHARS_MAX).contains(&key.len());
     if !fits || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(ClientError::Invalid(format!(

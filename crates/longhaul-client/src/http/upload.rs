@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::call::{Attempts, Call, RESPONSE_TIMEOUT};
-use super::payload::{Opened, Payload, Turn};
-use super::{Client, ClientError, SubmitOptions};
+use super::payload::{OpenPayload, Payload, Turn};
+use super::{Client, ClientError, Result, SubmitOptions};
 use crate::wire::{Job, RawJson, SubmitRequest};
 
 /// Problem code while another request uploads a payload with the same key; worth waiting for.
@@ -21,13 +21,13 @@ pub(super) const IN_PROGRESS_PATIENCE: Duration = Duration::from_mins(10);
 const IN_PROGRESS_WAIT: Duration = Duration::from_secs(2);
 
 /// Error of one attempt.
-struct Failed {
+struct UploadError {
     error: ClientError,
     /// Delay that the server requests.
     retry_after: Option<Duration>,
 }
 
-impl From<ClientError> for Failed {
+impl From<ClientError> for UploadError {
     fn from(error: ClientError) -> Self {
         Self { error, retry_after: None }
     }
@@ -43,18 +43,19 @@ impl Client {
         request: &SubmitRequest,
         mut payload: Payload,
         options: &SubmitOptions,
-    ) -> Result<Job, ClientError> {
+    ) -> Result<Job> {
         let call = self.submission(options)?.body(request)?;
         let mut attempts = Attempts::new(call.repeat);
         let give_up_at = Instant::now() + IN_PROGRESS_PATIENCE;
         loop {
             let opened = payload.open().await?;
             let again = opened.again;
-            let Failed { error, retry_after } = match self.upload(&call, &payload, opened).await {
-                Ok(job) => return Ok(job),
-                Err(failed) if again => failed,
-                Err(failed) => return Err(failed.error),
-            };
+            let UploadError { error, retry_after } =
+                match self.upload(&call, &payload, opened).await {
+                    Ok(job) => return Ok(job),
+                    Err(failed) if again => failed,
+                    Err(failed) => return Err(failed.error),
+                };
             if is_in_progress(&error) && Instant::now() < give_up_at {
                 sleep(retry_after.unwrap_or(IN_PROGRESS_WAIT)).await;
             } else {
@@ -63,7 +64,12 @@ impl Client {
         }
     }
 
-    async fn upload(&self, call: &Call, payload: &Payload, opened: Opened) -> Result<Job, Failed> {
+    async fn upload(
+        &self,
+        call: &Call,
+        payload: &Payload,
+        opened: OpenPayload,
+    ) -> Result<Job, UploadError> {
         let again = opened.again;
         let unanswered = |error| if again { error } else { only_once(error) };
         let (part, turns) = payload.part(opened)?;
@@ -80,11 +86,11 @@ impl Client {
         };
         let retry_after = retry_after(response.headers());
         let body = self.read_in_time(response).await;
-        let body = body.map_err(|error| Failed { error: unanswered(error), retry_after })?;
+        let body = body.map_err(|error| UploadError { error: unanswered(error), retry_after })?;
         Ok(self.parse(&body)?)
     }
 
-    fn in_parts(&self, call: &Call, payload: Part) -> Result<RequestBuilder, ClientError> {
+    fn in_parts(&self, call: &Call, payload: Part) -> Result<RequestBuilder> {
         let text = call.body.as_ref().map(RawJson::as_str).unwrap_or_default().to_owned();
         let job = Part::text(text).mime_str("application/json");
         let job = job.map_err(|error| ClientError::Invalid(error.to_string()))?;
@@ -96,7 +102,7 @@ impl Client {
             .multipart(Form::new().part("job", job).part("payload", payload)))
     }
 
-    async fn read_in_time(&self, response: Response) -> Result<Vec<u8>, ClientError> {
+    async fn read_in_time(&self, response: Response) -> Result<Vec<u8>> {
         match timeout(RESPONSE_TIMEOUT, self.read(response)).await {
             Ok(read) => read,
             Err(_) => Err(self.unreachable("timed out")),

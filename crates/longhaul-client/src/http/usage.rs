@@ -1,9 +1,7 @@
 //! Usage of finished jobs.
 
-use reqwest::Url;
-
-use super::call::Call;
-use super::{Client, ClientError};
+use super::call::{Call, append_query};
+use super::{Client, Result};
 use crate::wire::{Instant, Usage, UsageBy};
 
 /// Options of [`Client::usage`]. Absent values use the server's defaults.
@@ -17,32 +15,27 @@ pub struct UsageRequest {
     pub by: Option<UsageBy>,
 }
 
+impl UsageRequest {
+    fn query(&self) -> [(&'static str, Option<&str>); 3] {
+        [
+            ("from", self.from.as_ref().map(Instant::as_str)),
+            ("to", self.to.as_ref().map(Instant::as_str)),
+            ("by", self.by.map(UsageBy::as_str)),
+        ]
+    }
+}
+
 impl Client {
     /// Returns the usage of the tenant's finished jobs.
-    pub async fn usage(&self, request: &UsageRequest) -> Result<Usage, ClientError> {
-        self.json(Call::get(self.usage_url(request)?)).await
+    pub async fn usage(&self, request: &UsageRequest) -> Result<Usage> {
+        self.get(&["v1", "usage"], &request.query()).await
     }
 
     /// Returns the usage as comma-separated values, without the total.
-    pub async fn usage_csv(&self, request: &UsageRequest) -> Result<Vec<u8>, ClientError> {
-        let mut url = self.usage_url(request)?;
-        url.query_pairs_mut().append_pair("format", "csv");
-        self.bytes(Call::get(url)).await
-    }
-
-    fn usage_url(&self, request: &UsageRequest) -> Result<Url, ClientError> {
-        let UsageRequest { from, to, by } = request;
+    pub async fn usage_csv(&self, request: &UsageRequest) -> Result<Vec<u8>> {
         let mut url = self.url(&["v1", "usage"])?;
-        let given = [
-            ("from", from.as_ref().map(Instant::as_str)),
-            ("to", to.as_ref().map(Instant::as_str)),
-            ("by", by.map(UsageBy::as_str)),
-        ];
-        for (name, value) in given {
-            if let Some(value) = value {
-                url.query_pairs_mut().append_pair(name, value);
-            }
-        }
-        Ok(url)
+        append_query(&mut url, &request.query());
+        append_query(&mut url, &[("format", Some("csv"))]);
+        self.bytes(Call::get(url)).await
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use longhaul::job::{Json, Name, Outcome, TenantId};
 use longhaul::store::{Claim, KindCapacity, Settlement};
 use longhaul::{Ctx, JobError, Kind};
@@ -11,7 +10,6 @@ use tokio::sync::mpsc;
 
 use super::BenchReport;
 use super::engine::{EngineBench, LATENCY_EVERY, LoadInput, load};
-use super::measure::Stopwatch;
 
 /// Jobs per claim.
 const CLAIM_SIZE: usize = 32;
@@ -25,9 +23,9 @@ impl EngineBench<'_> {
     /// Claims and settles `jobs` of the backlog, and times the claims.
     pub(super) async fn claim(&self) -> anyhow::Result<BenchReport> {
         let submitter = self.submitter().await?;
-        self.submit_all(&submitter, self.plan.pending + self.plan.jobs, None).await?;
+        let mut left = self.plan.load.jobs;
+        self.submit_all(&submitter, self.plan.load.pending + left, None).await?;
         submitter.stop().await;
-        let watch = Stopwatch::new(self.plan, "claim", self.plan.jobs);
         let kind =
             KindCapacity { kind: Name::new("noop")?, capacity: CLAIM_SIZE, code_version: None };
         let want = Claim {
@@ -38,7 +36,7 @@ impl EngineBench<'_> {
             limits: Arc::default(),
             queue_capacity: None,
         };
-        let (mut left, timer) = (self.plan.jobs, Instant::now());
+        let watch = self.start("claim");
         while left > 0 {
             let claiming = Instant::now();
             let leases = self.store.claim(&want).await?.leases;
@@ -57,8 +55,7 @@ impl EngineBench<'_> {
                 settled?;
             }
         }
-        watch.done();
-        Ok(BenchReport::new(self.plan, timer.elapsed(), &watch))
+        Ok(watch.report(self.plan))
     }
 
     /// Measures the latency of the default tenant beside the backlog of another tenant. The backlog is
@@ -66,18 +63,17 @@ impl EngineBench<'_> {
     pub(super) async fn fair(&self) -> anyhow::Result<BenchReport> {
         let backlog = TenantId::new(BACKLOG_TENANT)?;
         let submitter = self.submitter().await?;
-        self.submit_all(&submitter.for_tenant(backlog.clone()), self.plan.pending, None).await?;
-        let (picked_up, mut pickups) = mpsc::unbounded_channel();
+        self.submit_all(&submitter.for_tenant(backlog.clone()), self.plan.load.pending, None)
+            .await?;
+        let (picked_up, pickups) = mpsc::unbounded_channel();
         let (backlog_left, mut leaving) = mpsc::unbounded_channel();
         let began = self.began;
         let engine = self
             .worker(Kind::new("noop", move |ctx: Ctx, load: LoadInput| {
-                let waited =
-                    began.elapsed().saturating_sub(Duration::from_nanos(load.submitted_ns));
                 if ctx.job().tenant.as_str() == BACKLOG_TENANT {
                     backlog_left.send(()).ok();
                 } else {
-                    picked_up.send(waited).ok();
+                    picked_up.send(load.waited(began)).ok();
                 }
                 async {
                     // Keeps all workers busy.
@@ -86,28 +82,18 @@ impl EngineBench<'_> {
                 }
             }))
             .await?;
-        let watch = Stopwatch::new(self.plan, "fair", self.plan.jobs);
-        let filler = self.filler();
-        let (backlog, backlog_filler) = (submitter.for_tenant(backlog), filler.clone());
+        let (backlog, filler) = (submitter.for_tenant(backlog), self.filler());
         let refill = tokio::spawn(async move {
             let mut left = Vec::new();
             while leaving.recv_many(&mut left, REFILL_MAX).await > 0 {
-                let another = |()| backlog.submit_raw("noop", &load(began, &backlog_filler));
+                let another = |()| backlog.submit_raw("noop", &load(began, &filler));
                 drop(backlog.submit_all(left.drain(..).map(another).collect()).await);
             }
         });
-        let mut timer = tokio::time::interval(LATENCY_EVERY);
-        let start = Instant::now();
-        for _ in 0..self.plan.jobs {
-            timer.tick().await;
-            engine.submit_raw("noop", &load(began, &filler)).await?;
-            watch.took(pickups.recv().await.context("the workers stopped")?, 1);
-        }
-        watch.done();
-        let took = start.elapsed();
+        let report = self.measure_pickups("fair", &engine, pickups).await?;
         refill.abort();
         submitter.stop().await;
         engine.stop().await;
-        Ok(BenchReport::new(self.plan, took, &watch))
+        Ok(report)
     }
 }

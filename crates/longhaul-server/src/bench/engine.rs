@@ -1,6 +1,5 @@
 //! Scenarios for an engine in this process.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,27 +12,19 @@ use longhaul::{Clock, Ctx, Engine, JobError, Kind};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use super::measure::{Stopwatch, Turns, callers};
+use super::measure::{Stopwatch, callers};
 use super::{BenchPlan, BenchReport, Scenario};
-use crate::config::PostgresUrl;
+use crate::config::Database;
 
 /// Jobs per batch.
 pub(super) const BATCH: usize = 1_000;
 /// Interval between jobs of the latency scenarios.
 pub(super) const LATENCY_EVERY: Duration = Duration::from_millis(20);
 
-/// Store of the engine.
-#[derive(Debug, Clone)]
-pub enum BenchStore {
-    Sqlite(PathBuf),
-    Memory,
-    Postgres(PostgresUrl),
-}
-
 /// Input of a generated job: time of the submission by the monotonic clock, and filler.
 #[derive(Serialize, Deserialize)]
 pub(super) struct LoadInput {
-    pub(super) submitted_ns: u64,
+    submitted_ns: u64,
     filler: String,
 }
 
@@ -43,25 +34,22 @@ pub(super) struct EngineBench<'a> {
     pub(super) began: Instant,
 }
 
-pub(super) async fn run(plan: &BenchPlan, store: &BenchStore) -> anyhow::Result<BenchReport> {
+pub(super) async fn run(plan: &BenchPlan, store: &Database) -> anyhow::Result<BenchReport> {
     let store: Arc<dyn Store> = match store {
-        BenchStore::Sqlite(path) => Arc::new(SqliteStore::open(path, Clock::system())?),
-        BenchStore::Memory => Arc::new(SqliteStore::memory(Clock::system())?),
-        BenchStore::Postgres(url) => {
+        Database::Sqlite(path) => Arc::new(SqliteStore::open(path, Clock::system())?),
+        Database::Memory => Arc::new(SqliteStore::memory(Clock::system())?),
+        Database::Postgres(url) => {
             Arc::new(PostgresStore::open(url.expose(), Clock::system()).await?)
         }
     };
     let bench = EngineBench { plan, store, began: Instant::now() };
-    if plan.history > 0 {
-        bench.drain(plan.history, "history").await?;
+    if plan.load.history > 0 {
+        bench.drain(plan.load.history, "history").await?;
     }
     match plan.scenario {
         Scenario::Submit => bench.submit().await,
         Scenario::Bulk => bench.bulk().await,
-        Scenario::Drain => {
-            let (took, watch) = bench.drain(plan.jobs, "drain").await?;
-            Ok(BenchReport::new(plan, took, &watch))
-        }
+        Scenario::Drain => bench.drain(plan.load.jobs, "drain").await,
         Scenario::Latency => bench.latency().await,
         Scenario::Steps => bench.steps().await,
         Scenario::Claim => bench.claim().await,
@@ -72,46 +60,36 @@ pub(super) async fn run(plan: &BenchPlan, store: &BenchStore) -> anyhow::Result<
 impl EngineBench<'_> {
     async fn submit(&self) -> anyhow::Result<BenchReport> {
         let engine = self.submitter().await?;
-        let watch = Stopwatch::new(self.plan, "submit", self.plan.jobs);
         let (began, filler) = (self.began, self.filler());
-        let timer = Instant::now();
-        let turns = Turns::new(self.plan.jobs, self.plan.rate);
-        callers(self.plan.concurrency, turns, &watch, move |_| {
+        let watch = self.start("submit");
+        callers(&self.plan.load, &watch, move || {
             let (engine, load) = (engine.clone(), load(began, &filler));
             async move { engine.submit_raw("noop", &load).await.map(drop).context("submit") }
         })
         .await?;
-        watch.done();
-        Ok(BenchReport::new(self.plan, timer.elapsed(), &watch))
+        Ok(watch.report(self.plan))
     }
 
     async fn bulk(&self) -> anyhow::Result<BenchReport> {
         let engine = self.submitter().await?;
-        let watch = Stopwatch::new(self.plan, "bulk", self.plan.jobs);
-        let timer = Instant::now();
-        self.submit_all(&engine, self.plan.jobs, Some(&watch)).await?;
-        watch.done();
-        Ok(BenchReport::new(self.plan, timer.elapsed(), &watch))
+        let watch = self.start("bulk");
+        self.submit_all(&engine, self.plan.load.jobs, Some(&watch)).await?;
+        Ok(watch.report(self.plan))
     }
 
-    /// Submits `jobs`, then runs them. Returns the time from the first claim to the last settlement;
-    /// the stopwatch holds the delay of each job after the first claim.
-    async fn drain(
-        &self,
-        jobs: usize,
-        label: &'static str,
-    ) -> anyhow::Result<(Duration, Stopwatch)> {
+    /// Submits `jobs`, then measures them from the first claim to the last settlement; the latency of
+    /// a job is its delay after the first claim.
+    async fn drain(&self, jobs: usize, label: &'static str) -> anyhow::Result<BenchReport> {
         let submitter = self.submitter().await?;
         self.submit_all(&submitter, jobs, None).await?;
         submitter.stop().await;
-        let watch = Stopwatch::new(self.plan, label, jobs);
-        let timer = Instant::now();
+        let watch = Stopwatch::start(self.plan, label, jobs);
         let (ran, mut all_ran) = mpsc::unbounded_channel();
         let engine = self
             .worker(Kind::new("noop", {
                 let watch = watch.clone();
                 move |_ctx: Ctx, _load: LoadInput| {
-                    watch.took(timer.elapsed(), 1);
+                    watch.took(watch.elapsed(), 1);
                     // Fails only after the scenario has failed.
                     ran.send(()).ok();
                     async { Ok::<_, JobError>(()) }
@@ -123,35 +101,39 @@ impl EngineBench<'_> {
         }
         // All jobs are claimed; stopping waits for their settlement.
         engine.stop().await;
-        let took = timer.elapsed();
-        watch.done();
-        Ok((took, watch))
+        Ok(watch.report(self.plan))
     }
 
     async fn latency(&self) -> anyhow::Result<BenchReport> {
-        let (picked_up, mut pickups) = mpsc::unbounded_channel();
+        let (picked_up, pickups) = mpsc::unbounded_channel();
         let began = self.began;
         let engine = self
             .worker(Kind::new("noop", move |_ctx: Ctx, load: LoadInput| {
-                picked_up
-                    .send(began.elapsed().saturating_sub(Duration::from_nanos(load.submitted_ns)))
-                    .ok();
+                picked_up.send(load.waited(began)).ok();
                 async { Ok::<_, JobError>(()) }
             }))
             .await?;
-        let watch = Stopwatch::new(self.plan, "latency", self.plan.jobs);
+        let report = self.measure_pickups("latency", &engine, pickups).await?;
+        engine.stop().await;
+        Ok(report)
+    }
+
+    /// Submits one job at a time; `pickups` receives the delay until each has started.
+    pub(super) async fn measure_pickups(
+        &self,
+        label: &'static str,
+        engine: &Engine,
+        mut pickups: mpsc::UnboundedReceiver<Duration>,
+    ) -> anyhow::Result<BenchReport> {
         let filler = self.filler();
         let mut timer = tokio::time::interval(LATENCY_EVERY);
-        let start = Instant::now();
-        for _ in 0..self.plan.jobs {
+        let watch = self.start(label);
+        for _ in 0..self.plan.load.jobs {
             timer.tick().await;
-            engine.submit_raw("noop", &load(began, &filler)).await?;
+            engine.submit_raw("noop", &load(self.began, &filler)).await?;
             watch.took(pickups.recv().await.context("the workers stopped")?, 1);
         }
-        watch.done();
-        let took = start.elapsed();
-        engine.stop().await;
-        Ok(BenchReport::new(self.plan, took, &watch))
+        Ok(watch.report(self.plan))
     }
 
     async fn steps(&self) -> anyhow::Result<BenchReport> {
@@ -163,20 +145,16 @@ impl EngineBench<'_> {
                 Ok::<_, JobError>(())
             }))
             .await?;
-        let watch = Stopwatch::new(self.plan, "steps", self.plan.jobs);
-        let (began, filler) = (self.began, self.filler());
-        let timer = Instant::now();
-        let turns = Turns::new(self.plan.jobs, self.plan.rate);
-        let submitter = engine.clone();
-        callers(self.plan.concurrency, turns, &watch, move |_| {
+        let (began, filler, submitter) = (self.began, self.filler(), engine.clone());
+        let watch = self.start("steps");
+        callers(&self.plan.load, &watch, move || {
             let (engine, load) = (submitter.clone(), load(began, &filler));
             async move { Ok(engine.submit_raw("noop", &load).await?.result_as::<()>().await?) }
         })
         .await?;
-        let took = timer.elapsed();
-        watch.done();
+        let report = watch.report(self.plan);
         engine.stop().await;
-        Ok(BenchReport::new(self.plan, took, &watch))
+        Ok(report)
     }
 
     pub(super) async fn submit_all(
@@ -213,11 +191,23 @@ impl EngineBench<'_> {
 
     pub(super) async fn worker(&self, kind: Kind) -> anyhow::Result<Engine> {
         let builder = Engine::builder().store(Arc::clone(&self.store));
-        Ok(builder.concurrency(self.plan.concurrency).register(kind).start().await?)
+        Ok(builder.concurrency(self.plan.load.concurrency).register(kind).start().await?)
+    }
+
+    /// Starts the measurement of all jobs of the plan.
+    pub(super) fn start(&self, label: &'static str) -> Stopwatch {
+        Stopwatch::start(self.plan, label, self.plan.load.jobs)
     }
 
     pub(super) fn filler(&self) -> String {
-        "x".repeat(self.plan.input_bytes)
+        "x".repeat(self.plan.load.input_bytes)
+    }
+}
+
+impl LoadInput {
+    /// Returns the time since the submission.
+    pub(super) fn waited(&self, began: Instant) -> Duration {
+        began.elapsed().saturating_sub(Duration::from_nanos(self.submitted_ns))
     }
 }
 

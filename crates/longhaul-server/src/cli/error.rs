@@ -44,29 +44,33 @@ impl Exit {
     }
 }
 
+pub(crate) type CliResult<T = Exit> = Result<T, CliError>;
+
 /// Error of a command.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     /// Invalid arguments.
-    Usage {
-        message: String,
-        hint: Option<String>,
-    },
+    #[error("{message}")]
+    Usage { message: String, hint: Option<&'static str> },
     /// The server is unreachable or rejected the request.
-    Client(ClientError),
-    NotFinished {
-        id: String,
-        status: Status,
-    },
-    /// The output cannot be written.
-    Output(io::Error),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("job {id} is {status}, not finished yet")]
+    NotFinished { id: String, status: Status },
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
     /// Any other local error.
-    Other(anyhow::Error),
+    #[error("{}", with_causes(.0))]
+    Other(#[from] anyhow::Error),
 }
 
 impl CliError {
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::Usage { message: message.into(), hint: None }
+    }
+
+    pub(crate) fn usage_with_hint(message: impl Into<String>, hint: &'static str) -> Self {
+        Self::Usage { message: message.into(), hint: Some(hint) }
     }
 
     pub(crate) fn exit(&self) -> Exit {
@@ -80,43 +84,30 @@ impl CliError {
         }
     }
 
-    pub(crate) fn message(&self) -> String {
-        match self {
-            Self::Usage { message, .. } => message.clone(),
-            Self::Client(error) => error.to_string(),
-            Self::NotFinished { id, status } => format!("job {id} is {status}, not finished yet"),
-            Self::Output(error) => format!("cannot write the output: {error}"),
-            Self::Other(error) => with_causes(error),
-        }
-    }
-
     /// Returns the next thing to try.
     pub(crate) fn hint(&self) -> Option<String> {
-        match self {
-            Self::Usage { hint, .. } => hint.clone(),
+        let hint = match self {
+            Self::Usage { hint, .. } => (*hint)?,
             Self::Client(ClientError::Unreachable { reason, .. })
                 if reason.contains("certificate") =>
             {
-                Some(
-                    "set SSL_CERT_FILE to a file with the certificate authority of the server"
-                        .to_owned(),
-                )
+                "set SSL_CERT_FILE to a file with the certificate authority of the server"
             }
-            Self::Client(ClientError::Unreachable { .. }) => Some(
+            Self::Client(ClientError::Unreachable { .. }) => {
                 "is `longhaul serve` running? Set another address with --server or LONGHAUL_SERVER"
-                    .to_owned(),
-            ),
-            Self::Client(ClientError::Refused(problem)) => hint_for(problem),
+            }
+            Self::Client(ClientError::Refused(problem)) => return hint_for(problem),
             Self::Client(ClientError::Protocol { .. }) => {
-                Some("check the address in --server or LONGHAUL_SERVER".to_owned())
+                "check the address in --server or LONGHAUL_SERVER"
             }
             Self::NotFinished { id, .. } => {
-                Some(format!("`longhaul result {id} --wait` waits for it"))
+                return Some(format!("`longhaul result {id} --wait` waits for it"));
             }
             Self::Client(ClientError::Invalid(_) | ClientError::Payload { .. })
             | Self::Output(_)
-            | Self::Other(_) => None,
-        }
+            | Self::Other(_) => return None,
+        };
+        Some(hint.to_owned())
     }
 
     /// Returns the error for `--json`.
@@ -132,7 +123,7 @@ impl CliError {
         };
         json!({"error": {
             "code": code,
-            "message": self.message(),
+            "message": self.to_string(),
             "hint": self.hint(),
             "problem": problem,
         }})
@@ -178,24 +169,6 @@ fn hint_for(problem: &Problem) -> Option<String> {
     Some(hint.to_owned())
 }
 
-impl From<ClientError> for CliError {
-    fn from(error: ClientError) -> Self {
-        Self::Client(error)
-    }
-}
-
-impl From<io::Error> for CliError {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
-    }
-}
-
-impl From<anyhow::Error> for CliError {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Other(error)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,7 +198,7 @@ mod tests {
         let start = longhaul_server::server::StartError::Data { path: "/x".into(), source };
         let error = CliError::Other(anyhow::Error::from(start).context("not started"));
         assert_eq!(
-            error.message(),
+            error.to_string(),
             "not started: cannot use the data directory /x: permission denied"
         );
     }

@@ -97,13 +97,13 @@ pub(crate) fn step(name: &str, output: &str) -> Step {
 
 /// Exit status and output of a command.
 #[derive(Debug)]
-pub(crate) struct Captured {
+pub(crate) struct CommandOutput {
     pub(crate) exit: Exit,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-pub(crate) async fn run_against(server: &str, args: &[&str]) -> Captured {
+pub(crate) async fn run_against(server: &str, args: &[&str]) -> CommandOutput {
     let args = [&["longhaul", "--server", server], args].concat();
     let cli = Cli::try_parse_from(args).unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -112,10 +112,14 @@ pub(crate) async fn run_against(server: &str, args: &[&str]) -> Captured {
         Ok(exit) => exit,
         Err(error) => ui.report(&error),
     };
-    Captured { exit, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() }
+    CommandOutput {
+        exit,
+        out: String::from_utf8(out).unwrap(),
+        err: String::from_utf8(err).unwrap(),
+    }
 }
 
 /// Runs a command against an address without a server.
-pub(crate) async fn run_without_server(args: &[&str]) -> Captured {
+pub(crate) async fn run_without_server(args: &[&str]) -> CommandOutput {
     run_against("http://127.0.0.1:1", args).await
 }

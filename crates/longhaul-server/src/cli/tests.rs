@@ -16,7 +16,7 @@ use longhaul_client::wire::{
 };
 
 use super::testing::{
-    Captured, completed, failed, pending, run_against, run_without_server, running,
+    CommandOutput, completed, failed, pending, run_against, run_without_server, running,
 };
 use super::{Cli, Exit};
 
@@ -28,12 +28,12 @@ struct FakeServer {
     requests: Arc<Mutex<Vec<String>>>,
 }
 
-type Shared = (Arc<Vec<Route>>, Arc<Mutex<Vec<String>>>);
+type FakeServerState = (Arc<Vec<Route>>, Arc<Mutex<Vec<String>>>);
 
 impl FakeServer {
     async fn start(routes: Vec<Route>) -> Self {
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let state: Shared = (Arc::new(routes), Arc::clone(&requests));
+        let state: FakeServerState = (Arc::new(routes), Arc::clone(&requests));
         let app = Router::new().fallback(respond).with_state(state);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -41,7 +41,7 @@ impl FakeServer {
         Self { address, requests }
     }
 
-    async fn run(&self, args: &[&str]) -> Captured {
+    async fn run(&self, args: &[&str]) -> CommandOutput {
         run_against(&self.address, args).await
     }
 
@@ -51,7 +51,7 @@ impl FakeServer {
 }
 
 async fn respond(
-    State((routes, requests)): State<Shared>,
+    State((routes, requests)): State<FakeServerState>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -132,7 +132,7 @@ fn usage_errors_exit_with_2() {
 
 #[tokio::test]
 async fn unreachable_server_exits_with_3_and_a_hint() {
-    let Captured { exit, out, err } = run_without_server(&["kinds"]).await;
+    let CommandOutput { exit, out, err } = run_without_server(&["kinds"]).await;
     assert_eq!((exit, out.as_str()), (Exit::Server, ""));
     insta::assert_snapshot!(err, @"
     error: cannot reach http://127.0.0.1:1: Connection refused
@@ -142,14 +142,15 @@ async fn unreachable_server_exits_with_3_and_a_hint() {
 
 #[tokio::test]
 async fn errors_are_json_with_the_json_flag() {
-    let Captured { exit, err, .. } = run_without_server(&["kinds", "--json"]).await;
+    let CommandOutput { exit, err, .. } = run_without_server(&["kinds", "--json"]).await;
     assert_eq!(exit, Exit::Server);
     insta::assert_snapshot!(err, @r#"{"error":{"code":"unreachable","message":"cannot reach http://127.0.0.1:1: Connection refused","hint":"is `longhaul serve` running? Set another address with --server or LONGHAUL_SERVER","problem":null}}"#);
 }
 
 #[tokio::test]
 async fn submit_rejects_invalid_json_before_sending() {
-    let Captured { exit, err, .. } = run_without_server(&["submit", "demo", "{steps: 3}"]).await;
+    let CommandOutput { exit, err, .. } =
+        run_without_server(&["submit", "demo", "{steps: 3}"]).await;
     assert_eq!(exit, Exit::Usage);
     insta::assert_snapshot!(err, @r#"
     error: the input is not valid JSON: key must be a string at line 1 column 2
@@ -163,7 +164,7 @@ async fn submit_rejects_invalid_json_before_sending() {
 async fn submit_prints_only_the_id_and_sends_the_options() {
     let server = FakeServer::start(vec![json(SUBMIT, &pending())]).await;
     let args = ["submit", "graph", r#"{"z":1,"a":2}"#, "--key", "k", "--label", "a=b"];
-    let Captured { exit, out, err } = server.run(&args).await;
+    let CommandOutput { exit, out, err } = server.run(&args).await;
     assert_eq!((exit, out.trim(), err.as_str()), (Exit::Done, ID, ""));
     insta::assert_snapshot!(server.requests(), @r#"POST /v1/jobs key=k {"kind":"graph","input":{"z":1,"a":2},"labels":{"a":"b"}}"#);
 }
@@ -182,7 +183,7 @@ async fn submit_generates_an_idempotency_key() {
 async fn submit_wait_prints_changes_and_the_result() {
     let changes = events(&[running(), completed()]);
     let server = FakeServer::start(vec![json(SUBMIT, &pending()), changes]).await;
-    let Captured { exit, out, err } = server.run(&["submit", "graph", "--wait"]).await;
+    let CommandOutput { exit, out, err } = server.run(&["submit", "graph", "--wait"]).await;
     assert_eq!(exit, Exit::Done);
     insta::assert_snapshot!(out, @r#"
     {
@@ -202,7 +203,7 @@ async fn submit_wait_prints_changes_and_the_result() {
 #[tokio::test]
 async fn submit_wait_exits_with_1_for_a_failed_job() {
     let server = FakeServer::start(vec![json(SUBMIT, &pending()), events(&[failed()])]).await;
-    let Captured { exit, out, err } = server.run(&["submit", "graph", "--wait"]).await;
+    let CommandOutput { exit, out, err } = server.run(&["submit", "graph", "--wait"]).await;
     assert_eq!((exit.code(), out.as_str()), (1, ""));
     let err = err.replace(&server.address, "SERVER");
     insta::assert_snapshot!(err, @"
@@ -217,7 +218,8 @@ async fn submit_wait_exits_with_1_for_a_failed_job() {
 async fn submit_wait_json_prints_only_the_final_job() {
     let server =
         FakeServer::start(vec![json(SUBMIT, &pending()), events(&[running(), failed()])]).await;
-    let Captured { exit, out, err } = server.run(&["submit", "graph", "--wait", "--json"]).await;
+    let CommandOutput { exit, out, err } =
+        server.run(&["submit", "graph", "--wait", "--json"]).await;
     assert_eq!((exit, err.as_str()), (Exit::JobFailed, ""));
     assert_eq!(serde_json::from_str::<Job>(&out).unwrap(), failed());
 }
@@ -226,7 +228,7 @@ async fn submit_wait_json_prints_only_the_final_job() {
 async fn watch_prints_a_line_for_each_change() {
     let server =
         FakeServer::start(vec![json(GET, &pending()), events(&[running(), failed()])]).await;
-    let Captured { exit, out, err } = server.run(&["watch", ID]).await;
+    let CommandOutput { exit, out, err } = server.run(&["watch", ID]).await;
     assert_eq!((exit, err.as_str()), (Exit::JobFailed, ""));
     insta::assert_snapshot!(out, @"
     08:00:09Z  ○ pending
@@ -234,7 +236,7 @@ async fn watch_prints_a_line_for_each_change() {
     08:00:09Z  ✗ failed     in 4.2s  the worker stopped renewing its lease
     ");
 
-    let Captured { out, .. } = server.run(&["watch", ID, "--json"]).await;
+    let CommandOutput { out, .. } = server.run(&["watch", ID, "--json"]).await;
     let versions: Vec<_> =
         out.lines().map(|line| serde_json::from_str::<Job>(line).unwrap().version).collect();
     assert_eq!(versions, [1, 4, 7]);
@@ -243,7 +245,7 @@ async fn watch_prints_a_line_for_each_change() {
 #[tokio::test]
 async fn result_prints_only_the_result() {
     let server = FakeServer::start(vec![json(GET, &completed())]).await;
-    let Captured { exit, out, err } = server.run(&["result", ID, "--json"]).await;
+    let CommandOutput { exit, out, err } = server.run(&["result", ID, "--json"]).await;
     assert_eq!((exit, err.as_str()), (Exit::Done, ""));
     assert_eq!(out, "{\"nodes\":42,\"languages\":[\"rust\"]}\n");
 }
@@ -251,7 +253,7 @@ async fn result_prints_only_the_result() {
 #[tokio::test]
 async fn result_of_a_running_job_suggests_to_wait() {
     let server = FakeServer::start(vec![json(GET, &running())]).await;
-    let Captured { exit, out, err } = server.run(&["result", ID]).await;
+    let CommandOutput { exit, out, err } = server.run(&["result", ID]).await;
     assert_eq!((exit, out.as_str()), (Exit::Server, ""));
     insta::assert_snapshot!(err, @"
     error: job 01KA3V8J5T0000000000000000 is running, not finished yet
@@ -272,7 +274,7 @@ async fn cancel_continues_after_a_rejected_job() {
         json("POST /v1/jobs/01KA3V8J5T0000000000000000/cancel", &cancelling),
     ])
     .await;
-    let Captured { exit, out, err } = server.run(&["cancel", "X", ID]).await;
+    let CommandOutput { exit, out, err } = server.run(&["cancel", "X", ID]).await;
     assert_eq!(exit, Exit::Server);
     insta::assert_snapshot!(out, @"01KA3V8J5T0000000000000000  ● running · cancelling");
     insta::assert_snapshot!(err, @"
@@ -287,7 +289,7 @@ async fn list_sends_its_filters() {
     let call = "GET /v1/jobs?status=running%2Cfailed&limit=20&label.team=search";
     let server = FakeServer::start(vec![json(call, &list)]).await;
     let args = ["list", "--status", "running,failed", "--label", "team=search"];
-    let Captured { exit, out, err } = server.run(&args).await;
+    let CommandOutput { exit, out, err } = server.run(&args).await;
     assert_eq!(exit, Exit::Done, "{err}");
     insta::assert_snapshot!(out, @"
     JOB                         KIND   STATUS               ATTEMPT  PROGRESS  AGE  LABELS
@@ -313,20 +315,20 @@ async fn replicas_are_listed_as_table_and_json() {
     };
     let list = ReplicaList { replicas: vec![replica] };
     let server = FakeServer::start(vec![json("GET /v1/replicas", &list)]).await;
-    let Captured { exit, out, err } = server.run(&["replicas"]).await;
+    let CommandOutput { exit, out, err } = server.run(&["replicas"]).await;
     assert_eq!((exit, err.as_str()), (Exit::Done, ""));
     insta::assert_snapshot!(out, @"
     REPLICA  ROLE  STATE  RUNNING  UP  SEEN  PROCESS      VERSION  KINDS
     blue     api   alive      0/0  9s    4s  host-1:4711  0.1.0    demo
     ");
-    let Captured { exit, out, .. } = server.run(&["replicas", "--json"]).await;
+    let CommandOutput { exit, out, .. } = server.run(&["replicas", "--json"]).await;
     assert_eq!(exit, Exit::Done);
     assert_eq!(serde_json::from_str::<ReplicaList>(&out).unwrap(), list);
 }
 
 #[tokio::test]
 async fn completions_contain_every_command() {
-    let Captured { exit, out, .. } = run_without_server(&["completions", "bash"]).await;
+    let CommandOutput { exit, out, .. } = run_without_server(&["completions", "bash"]).await;
     assert_eq!(exit, Exit::Done);
     for command in Cli::command().get_subcommands() {
         assert!(out.contains(command.get_name()), "{}", command.get_name());
@@ -336,7 +338,8 @@ async fn completions_contain_every_command() {
 #[tokio::test]
 async fn bench_without_jobs_is_a_usage_error() {
     for flag in ["--jobs", "--concurrency"] {
-        let Captured { exit, err, .. } = run_without_server(&["bench", "submit", flag, "0"]).await;
+        let CommandOutput { exit, err, .. } =
+            run_without_server(&["bench", "submit", flag, "0"]).await;
         assert_eq!((exit, err.contains("above zero")), (super::Exit::Usage, true), "{err}");
     }
 }

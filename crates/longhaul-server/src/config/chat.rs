@@ -8,24 +8,22 @@ use longhaul_kinds::chat::{ModelServer, TargetApi};
 
 use super::check::Check;
 use super::error::ConfigError;
-use super::schema::{Count, OneOf, Span};
+use super::schema::{count, name, one_of, span};
 use super::settings::{ChatSettings, MOMENT};
-use super::table_reader::TableReader;
-use super::value::Entry;
+use super::table_reader::read_table;
+use super::value::ConfigEntry;
 use super::variables::Variables;
 use crate::secret::Secret;
 
 const TARGETS: &str = "chat.targets";
 const APIS: &[(&str, TargetApi)] = &[("ollama", TargetApi::Ollama), ("openai", TargetApi::OpenAi)];
 
-/// Configuration of the chat gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatConfig {
     /// At least one.
     pub targets: Vec<ChatTarget>,
     /// Signs requests to `state_webhook_url`.
     pub webhook_secret: Option<Secret>,
-    /// Attempts of a chat and the delays between them.
     pub retry: Retry,
 }
 
@@ -36,7 +34,6 @@ pub struct ChatTarget {
     pub name: Name,
     /// Without user name and password.
     pub url: String,
-    /// Wire format of the server.
     pub api: TargetApi,
     /// Models of the server; requested from it if `None`.
     pub models: Option<Vec<String>>,
@@ -46,77 +43,72 @@ pub struct ChatTarget {
     pub api_key: Option<Secret>,
 }
 
-/// Returns `Some(None)` without any target, and `None` after an error.
-#[expect(clippy::option_option, reason = "wrong, none and one are three things")]
+/// Returns `None` without any target.
 pub(super) fn chat(
     check: &mut Check,
     settings: &ChatSettings,
     variables: &Variables<'_>,
-) -> Option<Option<ChatConfig>> {
+) -> Option<ChatConfig> {
     let secret = variables.filled(&settings.webhook_secret, "chat.webhook_secret");
-    let secret = check.take(secret.map(|text| Secret::new(&text)));
+    let webhook_secret = check.take(secret).and_then(|text| Secret::new(&text));
     let retry = retry(check, &settings.retry);
     let mut names = BTreeSet::new();
     let mut targets = Vec::new();
     for entry in check.take(settings.targets.list(TARGETS))? {
-        let target = target(check, entry, variables);
-        if let Some(target) = &target
-            && !names.insert(target.name.clone())
-        {
+        let Some(target) = target(check, entry, variables) else { continue };
+        if !names.insert(target.name.clone()) {
             let message = format!("`{TARGETS}` has two named {:?}", target.name.as_str());
             check.error(&entry.origin, message);
         }
         targets.push(target);
     }
-    let (webhook_secret, retry) = (secret?, retry?);
-    let targets: Vec<ChatTarget> = targets.into_iter().collect::<Option<_>>()?;
-    let is_on = !targets.is_empty();
-    Some(is_on.then_some(ChatConfig { targets, webhook_secret, retry }))
+    let retry = retry?;
+    (!targets.is_empty()).then_some(ChatConfig { targets, webhook_secret, retry })
 }
 
-fn retry(check: &mut Check, entry: &Entry) -> Option<Retry> {
+fn retry(check: &mut Check, entry: &ConfigEntry) -> Option<Retry> {
     let limits = Limits::default();
-    let delay = Span(MOMENT..=limits.delay_max);
-    let mut table = TableReader::new(check, "chat.retry", entry, &["first", "max", "attempts"])?;
-    let retry = Retry {
-        first: table.value("first", &delay).unwrap_or(Duration::from_secs(1)),
-        max: table.value("max", &delay).unwrap_or(Duration::from_mins(1)),
-        max_attempts: table.value("attempts", &Count(1..=limits.max_attempts_max)).unwrap_or(10),
-    };
-    if retry.first > retry.max {
-        table.error("`chat.retry.max` is less than `chat.retry.first`".to_owned());
-    }
-    Some(retry)
-}
-
-fn target(check: &mut Check, entry: &Entry, variables: &Variables<'_>) -> Option<ChatTarget> {
-    let known = ["name", "url", "api", "models", "concurrency", "api_key"];
-    let mut table = TableReader::new(check, TARGETS, entry, &known)?;
-    for needed in ["name", "url", "api"] {
-        if !table.table.contains_key(needed) {
-            table.error(format!("a target in `{TARGETS}` needs `{needed}`"));
+    let delay = span(MOMENT..=limits.delay_max);
+    read_table(check, "chat.retry", entry, |table| {
+        let attempts = count(1..=limits.max_attempts_max);
+        let retry = Retry {
+            first: table.value("first", &delay).unwrap_or(Duration::from_secs(1)),
+            max: table.value("max", &delay).unwrap_or(Duration::from_mins(1)),
+            max_attempts: table.value("attempts", &attempts).unwrap_or(10),
+        };
+        if retry.first > retry.max {
+            table.error("`chat.retry.max` is less than `chat.retry.first`".to_owned());
         }
-    }
-    let name = table.value_with("name", Entry::name);
-    let api = table.value("api", &OneOf(APIS));
-    let url = table.value_with("url", url);
-    let models = table.value_with("models", models);
-    let concurrency = table.value("concurrency", &Count(1..=10_000)).unwrap_or(1);
-    let api_key = table.optional("api_key", |entry, key| api_key(entry, key, variables))?;
-    Some(ChatTarget { name: name?, url: url?, api: api?, models, concurrency, api_key })
-}
-
-/// Reads a key, or `${NAME}` from the environment. No error shows it.
-fn api_key(entry: &Entry, key: &str, variables: &Variables<'_>) -> Result<Secret, ConfigError> {
-    let text = variables.filled(entry, key)?;
-    let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic());
-    Secret::new(&text).filter(|_| is_visible).ok_or_else(|| {
-        let message = format!("`{key}`: expected visible ASCII characters, at least one");
-        ConfigError::new(&entry.origin, message)
+        Some(retry)
     })
 }
 
-fn url(entry: &Entry, key: &str) -> Result<String, ConfigError> {
+fn target(check: &mut Check, entry: &ConfigEntry, variables: &Variables<'_>) -> Option<ChatTarget> {
+    read_table(check, TARGETS, entry, |table| {
+        table.require(&["name", "url", "api"], &format!("a target in `{TARGETS}`"));
+        let name = table.value("name", &name());
+        let api = table.value("api", &one_of(APIS));
+        let url = table.value_with("url", url);
+        let models = table.value_with("models", models);
+        let concurrency = table.value("concurrency", &count(1..=10_000)).unwrap_or(1);
+        let api_key = table.value_with("api_key", |entry, key| api_key(entry, key, variables));
+        Some(ChatTarget { name: name?, url: url?, api: api?, models, concurrency, api_key })
+    })
+}
+
+/// Reads a key, or `${NAME}` from the environment. No error shows it.
+fn api_key(
+    entry: &ConfigEntry,
+    key: &str,
+    variables: &Variables<'_>,
+) -> Result<Secret, ConfigError> {
+    let text = variables.filled(entry, key)?;
+    let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic());
+    let error = || entry.error(key, "expected visible ASCII characters, at least one");
+    Secret::new(&text).filter(|_| is_visible).ok_or_else(error)
+}
+
+fn url(entry: &ConfigEntry, key: &str) -> Result<String, ConfigError> {
     let text = entry.text(key)?;
     if text.contains('@') {
         return Err(entry.refused(key, "credentials belong in `api_key`"));
@@ -125,14 +117,14 @@ fn url(entry: &Entry, key: &str) -> Result<String, ConfigError> {
     target.map_err(|error| entry.refused(key, error))
 }
 
-fn models(entry: &Entry, key: &str) -> Result<Vec<String>, ConfigError> {
+fn models(entry: &ConfigEntry, key: &str) -> Result<Vec<String>, ConfigError> {
     let items = entry.list(key)?;
     if items.is_empty() {
         return Err(
             entry.wrong(key, "at least one model; omit the key to request them from the server")
         );
     }
-    let name = |item: &Entry| match item.text(key)? {
+    let name = |item: &ConfigEntry| match item.text(key)? {
         "" => Err(item.wrong(key, "the name of a model")),
         name => Ok(name.to_owned()),
     };

@@ -8,22 +8,24 @@ use longhaul_kinds::chat::CHAT;
 use super::error::{ConfigError, Origin};
 use super::layers::Layers;
 use super::parsers;
-use super::schema::{OneOf, Parse, Parsed, Text};
+use super::schema::{ValueType, one_of, text};
 use super::settings::{
     AuthConfig, BillingConfig, ChatSettings, EgressConfig, HttpConfig, LeaseConfig, LimitsConfig,
     LogSettings, OidcConfig, ProcessConfig, RenderConfig, RetentionConfig, TlsConfig,
     WebhookConfig, WorkerConfig,
 };
-use super::value::{Entry, Table};
+use super::value::{ConfigEntry, Table};
 use super::variables::Variables;
-use super::{Config, Database, LogConfig, Role, ServerKey, Sources, chat, kinds, proxy, queues};
+use super::{
+    Config, Database, LogConfig, Role, ServerKeySource, Sources, chat, kinds, proxy, queues,
+};
 use crate::auth::OidcSettings;
 use crate::listen::TlsFiles;
 use crate::secret::Secret;
 use crate::webhooks::WebhookSettings;
 
-/// Values of all settings, and the errors found so far. A reader returns `None` after it has
-/// recorded its error, so that the remaining settings are still checked.
+/// Values of all settings, and the errors found so far. A reader records its error and returns
+/// `None`, so that the remaining settings are still checked; with any error, the result is not used.
 pub(super) struct Check {
     settings: Table,
     pub(super) errors: Vec<ConfigError>,
@@ -39,13 +41,13 @@ impl Check {
         self.errors.push(ConfigError::new(origin, message));
     }
 
-    pub(super) fn setting<T>(&mut self, key: &str, value_type: &impl Parse<T>) -> Option<T> {
+    pub(super) fn setting<T>(&mut self, key: &str, value_type: &ValueType<T>) -> Option<T> {
         let value = value_type.parse(self.settings.get(key)?, key);
         self.take(value)
     }
 
     /// Returns a value for a check against other values; its own errors are recorded elsewhere.
-    fn peek<T>(&self, key: &str, value_type: &impl Parse<T>) -> Option<T> {
+    fn peek<T>(&self, key: &str, value_type: &ValueType<T>) -> Option<T> {
         value_type.parse(self.settings.get(key)?, key).ok()
     }
 
@@ -71,7 +73,7 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Vec<C
     let (http, egress) = (HttpConfig::read(c), EgressConfig::read(c));
     let (tls, render) = (TlsConfig::read(c), RenderConfig::read(c));
     let replica = replica_name(c, &sources.replica);
-    let role = c.peek("role", &OneOf(parsers::ROLES));
+    let role = c.peek("role", &one_of(parsers::ROLES));
     check_listen(c, auth.as_ref().is_none_or(|auth| auth.require_keys));
     check_role(c, role);
     check_audience(c);
@@ -80,15 +82,15 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Vec<C
             "it must be less than half of lease.duration, or one lost renewal costs the job";
         c.refuse("lease.renew", reason);
     }
-    let (oidc, tls) = (oidc.map(issuer), tls.map(|tls| tls_files(c, tls)));
-    let render = render.map(|render| Some(render).filter(RenderConfig::is_available));
+    let (oidc, tls) = (oidc.and_then(issuer), tls.and_then(|tls| tls_files(c, tls)));
+    let render = render.filter(RenderConfig::is_available);
 
     // A process that runs no jobs does not need the secrets of kinds.
     let variables = Variables::of(&sources.env, role.is_none_or(Role::runs_jobs));
     let chat = ChatSettings::read(c).and_then(|chat| chat::chat(c, &chat, &variables));
     let mut built_in = vec![kinds::DEMO];
-    built_in.extend(matches!(chat, Some(Some(_))).then_some(CHAT));
-    built_in.extend(matches!(render, Some(Some(_))).then_some(kinds::RENDER));
+    built_in.extend(chat.as_ref().map(|_| CHAT));
+    built_in.extend(render.as_ref().map(|_| kinds::RENDER));
     let concurrency = worker.as_ref().map_or(1, |worker| worker.concurrency);
     let kinds = kinds::kinds(c, &tables, &built_in, concurrency, &variables);
     let proxies = proxy::proxies(c, &proxies, &tables, &kinds);
@@ -108,9 +110,9 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Vec<C
                 (_, Some(Database::Memory)) => "memory:".to_owned(),
                 (_, _) => format!("file:{}", data.join("blobs").display()),
             },
-            server_key: match process.server_key {
-                keys if !keys.is_empty() => ServerKey::Inline(keys),
-                _ => ServerKey::File(path(&process.server_key_file, "server.key")),
+            server_key: match Secret::new(&process.server_key) {
+                Some(keys) => ServerKeySource::Inline(keys),
+                None => ServerKeySource::File(path(&process.server_key_file, "server.key")),
             },
             work: path(&process.work, "work"),
             database: process
@@ -121,7 +123,7 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Vec<C
             require_idempotency_key: process.require_idempotency_key,
             sync_wait_max: process.sync_wait_max,
             auth: auth?,
-            oidc: oidc?,
+            oidc,
             stripe_secret: Secret::new(&billing?.stripe_secret),
             log: log?,
             retention: Retention { completed: retention.completed, failed: retention.failed },
@@ -131,14 +133,14 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Vec<C
             limits: limits?,
             http: http?,
             egress: egress?.allow,
-            tls: tls?,
+            tls,
             webhooks: WebhookSettings {
                 first_retry: webhooks.first_retry,
                 timeout: webhooks.timeout,
                 concurrency: webhooks.concurrency,
             },
-            chat: chat?,
-            render: render?,
+            chat,
+            render,
             kinds,
             proxies,
             queues,
@@ -149,7 +151,7 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Vec<C
 }
 
 fn check_listen(check: &mut Check, requires_keys: bool) {
-    let listen = check.peek("listen", &Parsed(parsers::ADDRESS, parsers::listen));
+    let listen = check.peek("listen", &parsers::address());
     if !requires_keys && listen.is_some_and(|listen| !listen.ip().to_canonical().is_loopback()) {
         let reason = "any client that reaches this address could run jobs without authentication; set \
                       auth.require_keys = true, or listen on 127.0.0.1 or [::1]";
@@ -158,7 +160,7 @@ fn check_listen(check: &mut Check, requires_keys: bool) {
 }
 
 fn check_role(check: &mut Check, role: Option<Role>) {
-    let database = check.peek("database", &Parsed(parsers::DATABASE, parsers::database));
+    let database = check.peek("database", &parsers::database());
     let is_shared = |database: Option<Database>| database.is_some_and(|it| it.is_shared());
     if role.is_some_and(|role| role != Role::All) && database.is_some_and(|it| !is_shared(it)) {
         let reason = "SQLite and memory belong to one process, which has to do everything; separate \
@@ -168,8 +170,8 @@ fn check_role(check: &mut Check, role: Option<Role>) {
 }
 
 fn check_audience(check: &mut Check) {
-    let issuer = check.peek("oidc.issuer", &Parsed("", parsers::issuer)).flatten();
-    if issuer.is_some() && check.peek("oidc.audience", &Text).is_some_and(|it| it.is_empty()) {
+    let issuer = check.peek("oidc.issuer", &parsers::issuer()).flatten();
+    if issuer.is_some() && check.peek("oidc.audience", &text()).is_some_and(|it| it.is_empty()) {
         let reason = "without it, a token that the issuer made for any other service would be valid \
                       here; set it to the name of this service at the issuer";
         check.refuse("oidc.audience", reason);
@@ -177,22 +179,20 @@ fn check_audience(check: &mut Check) {
 }
 
 fn replica_name(check: &mut Check, default: &str) -> Option<Name> {
-    let name = check.peek("replica", &Text)?;
+    let name = check.peek("replica", &text())?;
     let name = if name.is_empty() { default } else { &name };
     Name::new(name).map_err(|error| check.refuse("replica", &error.to_string())).ok()
 }
 
 fn issuer(oidc: OidcConfig) -> Option<OidcSettings> {
-    let OidcConfig { issuer, audience, tenant_claim, scope_claim, scope_prefix, jwks_url } = oidc;
-    let settings = |issuer| OidcSettings {
-        issuer,
-        audience,
-        tenant_claim,
-        scope_claim,
-        scope_prefix,
-        jwks_url,
-    };
-    issuer.map(settings)
+    Some(OidcSettings {
+        issuer: oidc.issuer?,
+        audience: oidc.audience,
+        tenant_claim: oidc.tenant_claim,
+        scope_claim: oidc.scope_claim,
+        scope_prefix: oidc.scope_prefix,
+        jwks_url: oidc.jwks_url,
+    })
 }
 
 fn tls_files(check: &mut Check, TlsConfig { cert, key }: TlsConfig) -> Option<TlsFiles> {
@@ -207,7 +207,7 @@ fn tls_files(check: &mut Check, TlsConfig { cert, key }: TlsConfig) -> Option<Tl
     None
 }
 
-fn log(check: &mut Check, filter: Option<&Entry>) -> Option<LogConfig> {
+fn log(check: &mut Check, filter: Option<&ConfigEntry>) -> Option<LogConfig> {
     let log = LogSettings::read(check);
     let filter = filter.map(|entry| {
         let filter = entry.text(super::layers::LOG_VARIABLE)?;

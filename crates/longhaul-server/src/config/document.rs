@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::layers::variable;
-use super::schema::Section;
+use super::schema::SettingsSection;
 use super::settings::sections;
 
 const HEADER: &str = "\
@@ -24,7 +24,7 @@ const EXAMPLES: &str = include_str!("examples.toml");
 /// Returns the text of `config.default.toml`.
 pub(super) fn default_file() -> String {
     let mut text = HEADER.to_owned();
-    for Section { name, settings } in sections() {
+    for SettingsSection { name, settings } in sections() {
         if !name.is_empty() {
             text.extend(["\n[", name, "]\n"]);
         }
@@ -56,7 +56,7 @@ Durations are whole numbers with units, the largest first: `500ms`, `15s`, `1h30
 with `B`, `KB`, `MB`, `GB` (powers of 1000) or `KiB`, `MiB`, `GiB` (of 1024).
 "
     .to_owned();
-    for Section { name, settings } in sections() {
+    for SettingsSection { name, settings } in sections() {
         match name {
             "" => text.push_str("\n## Top level\n"),
             name => text.extend(["\n## [", name, "]\n"]),

@@ -7,13 +7,10 @@ use std::sync::Arc;
 /// Source of a value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// The compiled-in defaults.
     Default,
     /// A file and a line, from 1.
     File(Arc<Path>, usize),
-    /// An environment variable.
     Env(String),
-    /// A command line flag.
     Flag(&'static str),
 }
 
@@ -28,7 +25,6 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: {message}")]
 pub struct ConfigError {

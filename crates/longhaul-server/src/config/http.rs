@@ -6,9 +6,9 @@ use longhaul_kinds::http::{RetryOn, TargetUrl};
 
 use super::check::Check;
 use super::error::ConfigError;
-use super::schema::{Parse as _, Switch};
-use super::table_reader::TableReader;
-use super::value::Entry;
+use super::schema::switch;
+use super::table_reader::read_table;
+use super::value::ConfigEntry;
 use super::variables::Variables;
 
 /// Endpoint of a kind and the requests to it.
@@ -28,45 +28,47 @@ pub struct HttpKindConfig {
 
 pub(super) fn http_kind(
     check: &mut Check,
-    entry: &Entry,
+    entry: &ConfigEntry,
     key: &str,
     variables: &Variables<'_>,
 ) -> Option<HttpKindConfig> {
-    let known = ["caller_url", "headers", "method", "retry_on", "url"];
-    let mut table = TableReader::new(check, key, entry, &known)?;
-    let url = table.optional("url", |entry, key| {
-        let url = variables.filled(entry, key)?;
-        // Without the value, because it may contain a secret.
-        let wrong = |reason| ConfigError::new(&entry.origin, format!("`{key}`: {reason}"));
-        TargetUrl::parse(&url).map_err(wrong)
-    });
-    let method = table.optional("method", |entry, key| {
-        let expected = "the name of a method, such as \"POST\"";
-        Method::try_from(entry.text(key)?).map_err(|_| entry.wrong(key, expected))
-    });
-    let headers = table.optional("headers", |entry, key| headers(entry, key, variables));
-    let retry_on = table.optional("retry_on", |entry, key| {
-        let words = entry.list(key)?.iter().map(|word| word.text(key));
-        let words = words.collect::<Result<Vec<_>, _>>()?;
-        RetryOn::parse(words)
-            .map_err(|reason| ConfigError::new(&entry.origin, format!("`{key}`: {reason}")))
-    });
-    let caller_url = table.optional("caller_url", |e, key| Switch.parse(e, key))?.unwrap_or(false);
-    let url = url?;
-    if url.is_none() && !caller_url {
-        table.error(format!("`{key}` needs `url`, or `caller_url = true`"));
-        return None;
-    }
-    Some(HttpKindConfig {
-        target: url,
-        method: method?.unwrap_or(Method::POST),
-        headers: headers?.unwrap_or_default(),
-        retry_on: retry_on?.unwrap_or_default(),
-        caller_url,
+    read_table(check, key, entry, |table| {
+        let url = table.optional("url", |entry, key| {
+            TargetUrl::parse(&variables.filled(entry, key)?)
+                .map_err(|reason| entry.error(key, reason))
+        });
+        let method = table.value_with("method", |entry, key| {
+            let expected = "the name of a method, such as \"POST\"";
+            Method::try_from(entry.text(key)?).map_err(|_| entry.wrong(key, expected))
+        });
+        let headers = table.value_with("headers", |entry, key| headers(entry, key, variables));
+        let retry_on = table.value_with("retry_on", |entry, key| {
+            let words = entry.list(key)?.iter().map(|word| word.text(key));
+            let words = words.collect::<Result<Vec<_>, _>>()?;
+            RetryOn::parse(words).map_err(|reason| entry.error(key, reason))
+        });
+        let caller_url =
+            table.optional("caller_url", |entry, key| switch().parse(entry, key))?.unwrap_or(false);
+        let url = url?;
+        if url.is_none() && !caller_url {
+            table.error(format!("`{key}` needs `url`, or `caller_url = true`"));
+            return None;
+        }
+        Some(HttpKindConfig {
+            target: url,
+            method: method.unwrap_or(Method::POST),
+            headers: headers.unwrap_or_default(),
+            retry_on: retry_on.unwrap_or_default(),
+            caller_url,
+        })
     })
 }
 
-fn headers(entry: &Entry, key: &str, variables: &Variables<'_>) -> Result<HeaderMap, ConfigError> {
+fn headers(
+    entry: &ConfigEntry,
+    key: &str,
+    variables: &Variables<'_>,
+) -> Result<HeaderMap, ConfigError> {
     let mut headers = HeaderMap::new();
     for (name, entry) in entry.table(key)? {
         let key = format!("{key}.{name}");

@@ -6,28 +6,14 @@ use std::time::Duration;
 use longhaul::job::{Limits, Name, Retry};
 
 use super::check::Check;
-use super::error::{ConfigError, hint, nearest};
+use super::error::{hint, nearest};
 use super::http::{self, HttpKindConfig};
-use super::schema::{Count, Span, Switch};
+use super::schema::{count, name, span, switch};
 use super::settings::{MOMENT, RUNNING_MAX};
-use super::table_reader::TableReader;
-use super::value::{Entry, Table};
+use super::table_reader::{TableReader, read_named_tables};
+use super::value::{ConfigEntry, Table};
 use super::variables::Variables;
 
-const KEYS: [&str; 12] = [
-    "command",
-    "concurrency",
-    "http",
-    "max_attempts",
-    "payload",
-    "queue",
-    "retry_after",
-    "retry_first",
-    "retry_max",
-    "running_max",
-    "steps",
-    "timeout",
-];
 /// Keys of which a kind has exactly one.
 const RUNNERS: [&str; 3] = ["command", "steps", "http"];
 
@@ -36,14 +22,11 @@ pub(super) const DEMO: &str = "demo";
 /// Name of the kind for diagrams and of its queue.
 pub(crate) const RENDER: &str = "render";
 
-/// Configuration of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KindConfig {
-    /// Program or endpoint that executes jobs.
     pub runner: KindRunner,
     /// Queue of jobs that name none.
     pub queue: Name,
-    /// Timeout of one attempt.
     pub timeout: Option<Duration>,
     /// Concurrent jobs in this process.
     pub concurrency: u32,
@@ -57,14 +40,12 @@ pub struct KindConfig {
     pub payload: bool,
 }
 
-/// Executes the jobs of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KindRunner {
     /// One program with its arguments.
     Command(Vec<String>),
     /// A sequence of programs with checkpointed outputs. At least one.
     Steps(Vec<StepCommand>),
-    /// A request to an endpoint.
     Http(Box<HttpKindConfig>),
 }
 
@@ -73,11 +54,9 @@ pub enum KindRunner {
 pub struct StepCommand {
     /// Unique in its kind.
     pub name: Name,
-    /// The program with its arguments.
     pub command: Vec<String>,
 }
 
-/// Returns the valid kinds, and records the errors of the others.
 pub(super) fn kinds(
     check: &mut Check,
     tables: &Table,
@@ -85,22 +64,11 @@ pub(super) fn kinds(
     concurrency: u32,
     variables: &Variables<'_>,
 ) -> BTreeMap<Name, KindConfig> {
-    let mut kinds = BTreeMap::new();
-    for (name, entry) in tables {
-        let key = format!("kinds.{name}");
-        let name = match Name::new(name) {
-            Ok(_) if built_in.contains(&name.as_str()) => {
-                Err(format!("`{key}`: the built-in kind has this name"))
-            }
-            Ok(name) => Ok(name),
-            Err(error) => Err(format!("`{key}`: {error}")),
-        };
-        let name = check.take(name.map_err(|why| ConfigError::new(&entry.origin, why)));
-        let table = TableReader::new(check, &key, entry, &KEYS);
-        let kind = table.and_then(|mut table| kind(&mut table, concurrency, variables));
-        kinds.extend(name.zip(kind));
+    for (name, entry) in tables.iter().filter(|(name, _)| built_in.contains(&name.as_str())) {
+        let error = entry.error(&format!("kinds.{name}"), "the built-in kind has this name");
+        check.errors.push(error);
     }
-    kinds
+    read_named_tables(check, "kinds", tables, |table| kind(table, concurrency, variables))
 }
 
 fn kind(
@@ -110,16 +78,16 @@ fn kind(
 ) -> Option<KindConfig> {
     let limits = Limits::default();
     let runner = runner(table, variables);
-    let queue = table.value_with("queue", Entry::name);
-    let timeout = table.value("timeout", &Span(MOMENT..=limits.timeout_max));
-    let concurrency = table.value("concurrency", &Count(1..=10_000)).unwrap_or(concurrency);
-    let running_max = table.value("running_max", &Count(1..=RUNNING_MAX));
-    let attempts = table.value("max_attempts", &Count(1..=limits.max_attempts_max));
-    let delay = Span(Duration::ZERO..=limits.delay_max);
+    let queue = table.value("queue", &name());
+    let timeout = table.value("timeout", &span(MOMENT..=limits.timeout_max));
+    let concurrency = table.value("concurrency", &count(1..=10_000)).unwrap_or(concurrency);
+    let running_max = table.value("running_max", &count(1..=RUNNING_MAX));
+    let attempts = table.value("max_attempts", &count(1..=limits.max_attempts_max));
+    let delay = span(Duration::ZERO..=limits.delay_max);
     let (first, max) = (table.value("retry_first", &delay), table.value("retry_max", &delay));
-    let retry_after = Span(Duration::from_secs(1)..=Duration::from_hours(1));
+    let retry_after = span(Duration::from_secs(1)..=Duration::from_hours(1));
     let retry_after = table.value("retry_after", &retry_after);
-    let payload = table.value("payload", &Switch);
+    let payload = table.value("payload", &switch());
     let retry = Retry {
         max_attempts: attempts.unwrap_or(Retry::JOB.max_attempts),
         first: first.unwrap_or(Retry::JOB.first),
@@ -127,7 +95,8 @@ fn kind(
         max: max.unwrap_or(Retry::JOB.max.max(first.unwrap_or_default())),
     };
     if retry.first > retry.max {
-        let refuse = |entry: &Entry, key: &str| Err(entry.refused(key, "less than retry_first"));
+        let refuse =
+            |entry: &ConfigEntry, key: &str| Err(entry.refused(key, "less than retry_first"));
         table.value_with::<()>("retry_max", refuse);
     }
     let runner = runner?;
@@ -147,7 +116,7 @@ fn kind(
 }
 
 fn runner(table: &mut TableReader<'_>, variables: &Variables<'_>) -> Option<KindRunner> {
-    let keys = RUNNERS.into_iter().filter_map(|key| Some((key, table.table.get(key)?)));
+    let keys = RUNNERS.into_iter().filter_map(|key| Some((key, table.get(key)?)));
     match *keys.collect::<Vec<_>>() {
         [(runner, entry)] => {
             let key = format!("{}.{runner}", table.key);
@@ -169,7 +138,7 @@ fn runner(table: &mut TableReader<'_>, variables: &Variables<'_>) -> Option<Kind
     }
 }
 
-fn steps(check: &mut Check, entry: &Entry, key: &str) -> Option<Vec<StepCommand>> {
+fn steps(check: &mut Check, entry: &ConfigEntry, key: &str) -> Option<Vec<StepCommand>> {
     let items = check.take(entry.list(key))?;
     if items.is_empty() {
         check.error(&entry.origin, format!("`{key}` is empty; expected at least one step"));
@@ -189,7 +158,7 @@ fn steps(check: &mut Check, entry: &Entry, key: &str) -> Option<Vec<StepCommand>
     Some(steps)
 }
 
-fn step(check: &mut Check, item: &Entry, key: &str) -> Option<StepCommand> {
+fn step(check: &mut Check, item: &ConfigEntry, key: &str) -> Option<StepCommand> {
     let table = check.take(item.table(key))?;
     let known = ["name", "command"];
     for (unknown, entry) in table.iter().filter(|(name, _)| !known.contains(&name.as_str())) {
@@ -205,11 +174,10 @@ fn step(check: &mut Check, item: &Entry, key: &str) -> Option<StepCommand> {
     Some(StepCommand { name: name?, command: command? })
 }
 
-fn command(check: &mut Check, entry: &Entry, key: &str) -> Option<Vec<String>> {
+fn command(check: &mut Check, entry: &ConfigEntry, key: &str) -> Option<Vec<String>> {
     const EXPECTED: &str = "a program and its arguments, such as [\"./resize\", \"--fast\"]";
-    let words = entry.list(key).ok().map(|items| {
-        items.iter().map(|item| item.text(key).ok().map(str::to_owned)).collect::<Option<Vec<_>>>()
-    });
-    let argv = words.flatten().filter(|argv| argv.first().is_some_and(|name| !name.is_empty()));
+    let word = |item: &ConfigEntry| item.as_text().map(str::to_owned);
+    let words = entry.list(key).ok().and_then(|items| items.iter().map(word).collect());
+    let argv = words.filter(|argv: &Vec<_>| argv.first().is_some_and(|name| !name.is_empty()));
     check.take(argv.ok_or_else(|| entry.wrong(key, EXPECTED)))
 }

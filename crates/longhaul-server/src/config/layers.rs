@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::document::default_file;
 use super::error::{ConfigError, Origin, hint, nearest};
-use super::value::{Entry, Table, Value, lines_of, parse};
+use super::value::{ConfigEntry, Table, Value, lines_of, parse};
 use super::{Flags, Sources};
 
 /// `LONGHAUL_…` variables that are not settings: they belong to clients and to the programs of
@@ -34,8 +34,8 @@ pub(super) struct Layers {
     pub(super) settings: Table,
     pub(super) kinds: Table,
     pub(super) queues: Table,
-    pub(super) proxies: Vec<Entry>,
-    pub(super) log_filter: Option<Entry>,
+    pub(super) proxies: Vec<ConfigEntry>,
+    pub(super) log_filter: Option<ConfigEntry>,
     pub(super) errors: Vec<ConfigError>,
 }
 
@@ -86,7 +86,9 @@ impl Layers {
                 None => {}
             }
         }
-        match root.remove("proxy").map(|entry| (entry.list("proxy").map(<[Entry]>::to_vec), entry))
+        match root
+            .remove("proxy")
+            .map(|entry| (entry.list("proxy").map(<[ConfigEntry]>::to_vec), entry))
         {
             Some((Ok(declared), _)) => self.proxies = declared,
             Some((Err(_), entry)) => {
@@ -121,7 +123,8 @@ impl Layers {
             match key {
                 Some(key) => self.set_text(&key, text, origin),
                 None if name == LOG_VARIABLE => {
-                    self.log_filter = Some(Entry { value: Value::Text(text.to_owned()), origin });
+                    self.log_filter =
+                        Some(ConfigEntry { value: Value::Text(text.to_owned()), origin });
                 }
                 None if OTHER_VARIABLES.contains(&name) => {}
                 None => {
@@ -161,10 +164,10 @@ impl Layers {
                 text_value()
             }
         };
-        self.set(key, Entry { value, origin });
+        self.set(key, ConfigEntry { value, origin });
     }
 
-    fn set(&mut self, key: &str, entry: Entry) {
+    fn set(&mut self, key: &str, entry: ConfigEntry) {
         match self.settings.get_mut(key) {
             Some(known) => *known = entry,
             None => self.errors.push(self.unknown(key, &entry.origin)),
@@ -204,7 +207,7 @@ pub(super) fn variable(key: &str) -> String {
 }
 
 /// Turns `[section] key` into `section.key`; no setting is deeper.
-fn flatten(root: Table) -> impl Iterator<Item = (String, Entry)> {
+fn flatten(root: Table) -> impl Iterator<Item = (String, ConfigEntry)> {
     root.into_iter().flat_map(|(name, entry)| match entry.value {
         Value::Table(section) => {
             section.into_iter().map(|(key, entry)| (format!("{name}.{key}"), entry)).collect()

@@ -9,9 +9,9 @@ use longhaul_kinds::http::headers::is_connection_header;
 use super::check::Check;
 use super::error::{ConfigError, hint, nearest};
 use super::kinds::{KindConfig, KindRunner};
-use super::schema::{OneOf, Parse as _};
-use super::table_reader::TableReader;
-use super::value::{Entry, Table};
+use super::schema::one_of;
+use super::table_reader::read_table;
+use super::value::{ConfigEntry, Table};
 use crate::api::ProxyRoute;
 
 /// `mode`, and whether callers wait for the response.
@@ -42,7 +42,7 @@ const RESERVED: [&str; 17] = [
 /// with errors.
 pub(super) fn proxies(
     check: &mut Check,
-    tables: &[Entry],
+    tables: &[ConfigEntry],
     declared: &Table,
     kinds: &BTreeMap<Name, KindConfig>,
 ) -> Vec<ProxyRoute> {
@@ -50,32 +50,25 @@ pub(super) fn proxies(
     let mut routes = Vec::new();
     for (index, entry) in (1..).zip(tables) {
         let key = format!("proxy.{index}");
-        let known = ["kind", "mode", "pass", "path"];
-        let Some(mut table) = TableReader::new(check, &key, entry, &known) else { continue };
-        for needed in ["path", "kind"] {
-            if !table.table.contains_key(needed) {
-                table.error(format!("`{key}` needs `{needed}`"));
-            }
-        }
-        let path = table.value_with("path", |entry, key| {
-            let path = path(entry, key)?;
-            let message = || format!("`{key}`: another [[proxy]] has this path");
-            let is_new = paths.insert(path.clone());
-            is_new.then_some(path).ok_or_else(|| ConfigError::new(&entry.origin, message()))
+        let route = read_table(check, &key, entry, |table| {
+            table.require(&["path", "kind"], &format!("`{key}`"));
+            let path = table.value_with("path", |entry, key| {
+                let path = path(entry, key)?;
+                let is_new = paths.insert(path.clone());
+                let error = || entry.error(key, "another [[proxy]] has this path");
+                is_new.then_some(path).ok_or_else(error)
+            });
+            let kind = table.value_with("kind", |entry, key| kind(entry, key, declared, kinds));
+            let sync = table.value("mode", &one_of(MODES)).unwrap_or(false);
+            let pass = table.value_with("pass", forwarded_headers).unwrap_or_default();
+            Some(ProxyRoute { path: path?, kind: kind??.to_string(), sync, pass })
         });
-        let kind = table.value_with("kind", |entry, key| kind(entry, key, declared, kinds));
-        let sync = table.optional("mode", |entry, key| OneOf(MODES).parse(entry, key));
-        let pass = table.optional("pass", forwarded_headers);
-        if let (Some(path), Some(kind), Some(sync), Some(pass)) = (path, kind.flatten(), sync, pass)
-        {
-            let (sync, pass) = (sync.unwrap_or(false), pass.unwrap_or_default());
-            routes.push(ProxyRoute { path, kind: kind.to_string(), sync, pass });
-        }
+        routes.extend(route);
     }
     routes
 }
 
-fn path(entry: &Entry, key: &str) -> Result<String, ConfigError> {
+fn path(entry: &ConfigEntry, key: &str) -> Result<String, ConfigError> {
     const EXPECTED: &str = "a path such as \"/reports\", of letters, digits, '-', '.', '_' and '~', \
                             without a trailing slash";
     let path = entry.text(key)?;
@@ -94,7 +87,7 @@ fn path(entry: &Entry, key: &str) -> Result<String, ConfigError> {
 
 /// Returns `None` for a kind with errors, because those are recorded already.
 fn kind(
-    entry: &Entry,
+    entry: &ConfigEntry,
     key: &str,
     declared: &Table,
     kinds: &BTreeMap<Name, KindConfig>,
@@ -118,8 +111,8 @@ fn kind(
     }
 }
 
-fn forwarded_headers(entry: &Entry, key: &str) -> Result<Vec<HeaderName>, ConfigError> {
-    let name = |item: &Entry| {
+fn forwarded_headers(entry: &ConfigEntry, key: &str) -> Result<Vec<HeaderName>, ConfigError> {
+    let name = |item: &ConfigEntry| {
         let name = HeaderName::try_from(item.text(key)?);
         let name = name.map_err(|_| item.wrong(key, "a header name"))?;
         // The last one is a Longhaul API key.

@@ -6,19 +6,18 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use longhaul::job::Rate;
-use longhaul::job::{format_duration, parse_duration};
+use longhaul::job::{Name, Rate, format_duration, parse_duration};
 
 use super::error::ConfigError;
 use super::units::{format_bytes, parse_bytes};
-use super::value::{Entry, Value};
+use super::value::{ConfigEntry, Value};
 
 /// Periods that a rate may be given for.
 const RATE_PERIOD: RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_hours(24 * 366);
 
 /// A table of `config.default.toml`; the first one has no name and holds the top-level settings.
-pub(super) struct Section {
+pub(super) struct SettingsSection {
     pub(super) name: &'static str,
     pub(super) settings: Vec<Setting>,
 }
@@ -29,24 +28,20 @@ pub(super) struct Setting {
     /// As written in TOML.
     pub(super) default: &'static str,
     pub(super) docs: &'static [&'static str],
-    /// Allowed values, as error messages and the reference page show them.
     pub(super) expected: String,
     pub(super) is_secret: bool,
 }
 
-/// Set of allowed values.
-pub(super) trait ValueType {
-    fn expected(&self) -> String;
-
-    fn is_secret(&self) -> bool {
-        false
-    }
+/// Allowed values, and their conversion to the type of a field.
+pub(super) struct ValueType<T> {
+    /// Allowed values, as error messages and the reference page show them.
+    pub(super) expected: String,
+    /// True if no output shows the value.
+    pub(super) is_secret: bool,
+    parse: ParseFn<T>,
 }
 
-/// Conversion of a configured value to the type of a field.
-pub(super) trait Parse<T>: ValueType {
-    fn parse(&self, entry: &Entry, key: &str) -> Result<T, ConfigError>;
-}
+type ParseFn<T> = Box<dyn Fn(&ConfigEntry, &str) -> Result<T, ConfigError>>;
 
 macro_rules! settings {
     ($(
@@ -82,15 +77,18 @@ macro_rules! settings {
         )+
 
         /// All settings in the order of the default file.
-        pub(super) fn sections() -> Vec<Section> {
-            vec![$(Section {
+        pub(super) fn sections() -> Vec<SettingsSection> {
+            vec![$(SettingsSection {
                 name: $section.trim_end_matches('.'),
-                settings: vec![$(Setting {
-                    key: concat!($section, stringify!($field)),
-                    default: stringify!($default),
-                    docs: &[$($doc),+],
-                    expected: ValueType::expected(&$value_type),
-                    is_secret: ValueType::is_secret(&$value_type),
+                settings: vec![$({
+                    let value_type: ValueType<$type> = $value_type;
+                    Setting {
+                        key: concat!($section, stringify!($field)),
+                        default: stringify!($default),
+                        docs: &[$($doc),+],
+                        expected: value_type.expected,
+                        is_secret: value_type.is_secret,
+                    }
                 }),+],
             }),+]
         }
@@ -98,211 +96,131 @@ macro_rules! settings {
 }
 pub(super) use settings;
 
-pub(super) struct Switch;
+impl<T: 'static> ValueType<T> {
+    /// Creates a type whose parser has error messages of its own.
+    pub(super) fn new(
+        expected: impl Into<String>,
+        parse: impl Fn(&ConfigEntry, &str) -> Result<T, ConfigError> + 'static,
+    ) -> Self {
+        Self { expected: expected.into(), is_secret: false, parse: Box::new(parse) }
+    }
 
-impl ValueType for Switch {
-    fn expected(&self) -> String {
-        "true or false".to_owned()
+    /// Creates a type whose error message shows the allowed values.
+    fn matching(
+        expected: impl Into<String>,
+        parse: impl Fn(&ConfigEntry) -> Option<T> + 'static,
+    ) -> Self {
+        let expected = expected.into();
+        let shown = expected.clone();
+        Self::new(expected, move |entry, key| parse(entry).ok_or_else(|| entry.wrong(key, &shown)))
+    }
+
+    /// Creates a type of texts.
+    pub(super) fn text(
+        expected: impl Into<String>,
+        parse: impl Fn(&str) -> Option<T> + 'static,
+    ) -> Self {
+        let expected = expected.into();
+        let shown = expected.clone();
+        Self::new(expected, move |entry, key| {
+            parse(entry.text(key)?).ok_or_else(|| entry.wrong(key, &shown))
+        })
+    }
+
+    pub(super) fn map<U: 'static>(self, convert: impl Fn(T) -> U + 'static) -> ValueType<U> {
+        ValueType::new(self.expected, move |entry, key| (self.parse)(entry, key).map(&convert))
+    }
+
+    pub(super) fn secret(self) -> Self {
+        Self { is_secret: true, ..self }
     }
 }
 
-impl Parse<bool> for Switch {
-    fn parse(&self, entry: &Entry, key: &str) -> Result<bool, ConfigError> {
-        let Value::Switch(switch) = entry.value else {
-            return Err(entry.wrong(key, self.expected()));
-        };
-        Ok(switch)
+impl<T> ValueType<T> {
+    pub(super) fn parse(&self, entry: &ConfigEntry, key: &str) -> Result<T, ConfigError> {
+        (self.parse)(entry, key)
     }
+}
+
+pub(super) fn switch() -> ValueType<bool> {
+    ValueType::matching("true or false", |entry| {
+        let Value::Switch(switch) = entry.value else { return None };
+        Some(switch)
+    })
 }
 
 /// Any text; empty if the setting is not used.
-pub(super) struct Text;
-
-impl ValueType for Text {
-    fn expected(&self) -> String {
-        "a text in quotes".to_owned()
-    }
+pub(super) fn text() -> ValueType<String> {
+    ValueType::text("a text in quotes", |text| Some(text.to_owned()))
 }
 
-impl Parse<String> for Text {
-    fn parse(&self, entry: &Entry, key: &str) -> Result<String, ConfigError> {
-        entry.text(key).map(str::to_owned)
-    }
-}
-
-/// Text that no output shows.
-pub(super) struct SecretText;
-
-impl ValueType for SecretText {
-    fn expected(&self) -> String {
-        Text.expected()
-    }
-
-    fn is_secret(&self) -> bool {
-        true
-    }
-}
-
-impl Parse<Entry> for SecretText {
-    fn parse(&self, entry: &Entry, _: &str) -> Result<Entry, ConfigError> {
-        Ok(entry.clone())
-    }
-}
-
-impl Parse<String> for SecretText {
-    fn parse(&self, entry: &Entry, key: &str) -> Result<String, ConfigError> {
-        Text.parse(entry, key)
-    }
-}
-
-/// A whole number.
-pub(super) struct Count(pub(super) RangeInclusive<u32>);
-
-impl ValueType for Count {
-    fn expected(&self) -> String {
-        format!("a whole number from {} to {}", self.0.start(), self.0.end())
-    }
-}
-
-impl<T: TryFrom<u32>> Parse<T> for Count {
-    fn parse(&self, entry: &Entry, key: &str) -> Result<T, ConfigError> {
-        let number = entry.whole().and_then(|number| u32::try_from(number).ok());
-        let number = number.filter(|number| self.0.contains(number));
-        let number = number.and_then(|number| T::try_from(number).ok());
-        number.ok_or_else(|| entry.wrong(key, self.expected()))
-    }
+pub(super) fn count<T: TryFrom<u32> + 'static>(range: RangeInclusive<u32>) -> ValueType<T> {
+    let expected = format!("a whole number from {} to {}", range.start(), range.end());
+    ValueType::matching(expected, move |entry| {
+        let number = u32::try_from(entry.whole()?).ok().filter(|number| range.contains(number))?;
+        T::try_from(number).ok()
+    })
 }
 
 /// A whole number from 0, with 0 for no limit.
-pub(super) struct LimitUpTo(pub(super) u32);
-
-impl ValueType for LimitUpTo {
-    fn expected(&self) -> String {
-        Count(0..=self.0).expected()
-    }
-}
-
-impl Parse<Option<u32>> for LimitUpTo {
-    fn parse(&self, entry: &Entry, key: &str) -> Result<Option<u32>, ConfigError> {
-        Count(0..=self.0).parse(entry, key).map(|limit| Some(limit).filter(|limit| *limit > 0))
-    }
+pub(super) fn limit_up_to(max: u32) -> ValueType<Option<u32>> {
+    count(0..=max).map(|limit| Some(limit).filter(|limit| *limit > 0))
 }
 
 /// A number of bytes with a unit, for example `1MiB`.
-pub(super) struct Size(pub(super) RangeInclusive<u64>);
-
-impl ValueType for Size {
-    fn expected(&self) -> String {
-        let (start, end) = (format_bytes(*self.0.start()), format_bytes(*self.0.end()));
-        format!("a size from {start} to {end}, such as \"500KiB\" or \"1MiB\"")
-    }
-}
-
-impl<T: TryFrom<u64>> Parse<T> for Size {
-    fn parse(&self, entry: &Entry, key: &str) -> Result<T, ConfigError> {
-        let bytes = entry.text(key).ok().and_then(parse_bytes);
-        let bytes = bytes.filter(|bytes| self.0.contains(bytes));
-        let bytes = bytes.and_then(|bytes| T::try_from(bytes).ok());
-        bytes.ok_or_else(|| entry.wrong(key, self.expected()))
-    }
+pub(super) fn size<T: TryFrom<u64> + 'static>(range: RangeInclusive<u64>) -> ValueType<T> {
+    let (start, end) = (format_bytes(*range.start()), format_bytes(*range.end()));
+    let expected = format!("a size from {start} to {end}, such as \"500KiB\" or \"1MiB\"");
+    ValueType::matching(expected, move |entry| {
+        let bytes = parse_bytes(entry.as_text()?).filter(|bytes| range.contains(bytes))?;
+        T::try_from(bytes).ok()
+    })
 }
 
 /// A duration with units, for example `1h30m`.
-pub(super) struct Span(pub(super) RangeInclusive<Duration>);
-
-impl ValueType for Span {
-    fn expected(&self) -> String {
-        let (start, end) = (format_duration(*self.0.start()), format_duration(*self.0.end()));
-        format!("a duration from {start} to {end}, such as \"15s\" or \"1h30m\"")
-    }
-}
-
-impl Parse<Duration> for Span {
-    fn parse(&self, entry: &Entry, key: &str) -> Result<Duration, ConfigError> {
-        let duration = entry.text(key).ok().and_then(|text| parse_duration(text).ok());
-        let duration = duration.filter(|duration| self.0.contains(duration));
-        duration.ok_or_else(|| entry.wrong(key, self.expected()))
-    }
+pub(super) fn span(range: RangeInclusive<Duration>) -> ValueType<Duration> {
+    let (start, end) = (format_duration(*range.start()), format_duration(*range.end()));
+    let expected = format!("a duration from {start} to {end}, such as \"15s\" or \"1h30m\"");
+    ValueType::matching(expected, move |entry| {
+        parse_duration(entry.as_text()?).ok().filter(|duration| range.contains(duration))
+    })
 }
 
 /// Jobs per duration, for example `100/1m`.
-pub(super) struct RatePer;
-
-impl ValueType for RatePer {
-    fn expected(&self) -> String {
-        "a number of jobs per duration, such as \"100/1m\" or \"1/500ms\"".to_owned()
-    }
+pub(super) fn rate() -> ValueType<Rate> {
+    let expected = "a number of jobs per duration, such as \"100/1m\" or \"1/500ms\"";
+    ValueType::matching(expected, |entry| {
+        let (jobs, per) = entry.as_text()?.split_once('/')?;
+        let rate = Rate { jobs: jobs.parse().ok()?, per: parse_duration(per).ok()? };
+        Some(rate).filter(|rate| rate.jobs > 0 && RATE_PERIOD.contains(&rate.per))
+    })
 }
 
-impl Parse<Rate> for RatePer {
-    fn parse(&self, entry: &Entry, key: &str) -> Result<Rate, ConfigError> {
-        let rate = |text: &str| {
-            let (jobs, per) = text.split_once('/')?;
-            let rate = Rate { jobs: jobs.parse().ok()?, per: parse_duration(per).ok()? };
-            Some(rate).filter(|rate| rate.jobs > 0 && RATE_PERIOD.contains(&rate.per))
-        };
-        entry.text(key).ok().and_then(rate).ok_or_else(|| entry.wrong(key, self.expected()))
-    }
-}
-
-/// An empty text gives `None`.
-impl Parse<Option<Rate>> for RatePer {
-    fn parse(&self, entry: &Entry, key: &str) -> Result<Option<Rate>, ConfigError> {
-        if matches!(entry.text(key), Ok("")) {
-            return Ok(None);
-        }
-        self.parse(entry, key).map(Some)
-    }
+/// Another type, or an empty text for `None`.
+pub(super) fn optional<T: 'static>(value_type: ValueType<T>) -> ValueType<Option<T>> {
+    ValueType::new(value_type.expected, move |entry, key| match entry.as_text() {
+        Some("") => Ok(None),
+        Some(_) | None => (value_type.parse)(entry, key).map(Some),
+    })
 }
 
 /// A fixed set of words.
-pub(super) struct OneOf<T: 'static>(pub(super) &'static [(&'static str, T)]);
-
-impl<T> ValueType for OneOf<T> {
-    fn expected(&self) -> String {
-        let words: Vec<String> = self.0.iter().map(|(word, _)| format!("{word:?}")).collect();
-        match words.split_last() {
-            Some((last, [])) => last.clone(),
-            Some((last, before)) => format!("{} or {last}", before.join(", ")),
-            None => String::new(),
-        }
-    }
+pub(super) fn one_of<T: Clone>(words: &'static [(&'static str, T)]) -> ValueType<T> {
+    let shown: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+    let expected = match shown.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} or {last}", before.join(", ")),
+        Some(_) | None => shown.concat(),
+    };
+    ValueType::text(expected, |text| {
+        words.iter().find(|(word, _)| *word == text).map(|(_, value)| value.clone())
+    })
 }
 
-impl<T: Clone> Parse<T> for OneOf<T> {
-    fn parse(&self, entry: &Entry, key: &str) -> Result<T, ConfigError> {
-        let text = entry.text(key)?;
-        let value = self.0.iter().find(|(word, _)| *word == text).map(|(_, value)| value.clone());
-        value.ok_or_else(|| entry.wrong(key, self.expected()))
-    }
-}
-
-/// Values with a parser of their own: a description for the reference page, and the parser.
-pub(super) struct Parsed<F>(pub(super) &'static str, pub(super) F);
-
-impl<F> ValueType for Parsed<F> {
-    fn expected(&self) -> String {
-        self.0.to_owned()
-    }
-}
-
-impl<T, F: Fn(&Entry, &str) -> Result<T, ConfigError>> Parse<T> for Parsed<F> {
-    fn parse(&self, entry: &Entry, key: &str) -> Result<T, ConfigError> {
-        self.1(entry, key)
-    }
+pub(super) fn name() -> ValueType<Name> {
+    ValueType::new("a name", ConfigEntry::name)
 }
 
 /// Values that a later stage parses, because they depend on others.
-pub(super) struct Unparsed(pub(super) &'static str);
-
-impl ValueType for Unparsed {
-    fn expected(&self) -> String {
-        self.0.to_owned()
-    }
-}
-
-impl Parse<Entry> for Unparsed {
-    fn parse(&self, entry: &Entry, _: &str) -> Result<Entry, ConfigError> {
-        Ok(entry.clone())
-    }
+pub(super) fn unparsed(expected: &str) -> ValueType<ConfigEntry> {
+    ValueType::new(expected, |entry, _| Ok(entry.clone()))
 }

@@ -17,7 +17,6 @@ pub struct Flags {
     pub replica: Option<String>,
 }
 
-/// All inputs of a configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     /// `--config`; must exist.
@@ -27,7 +26,6 @@ pub struct Sources {
     /// Environment variables. Only `LONGHAUL_…` and those that values name are read.
     pub env: Vec<(OsString, OsString)>,
     pub flags: Flags,
-    /// Default replica name.
     pub replica: String,
 }
 

@@ -68,7 +68,7 @@ fn empty_configuration_gives_the_documented_defaults() {
         data: "./longhaul-data".into(),
         database: Database::Sqlite("./longhaul-data/longhaul.db".into()),
         blobs: "file:./longhaul-data/blobs".to_owned(),
-        server_key: ServerKey::File("./longhaul-data/server.key".into()),
+        server_key: ServerKeySource::File("./longhaul-data/server.key".into()),
         work: "./longhaul-data/work".into(),
         replica: Name::new("host-1").unwrap(),
         role: Role::All,

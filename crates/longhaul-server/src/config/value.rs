@@ -10,11 +10,11 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, Origin};
 
-pub(super) type Table = BTreeMap<String, Entry>;
+pub(super) type Table = BTreeMap<String, ConfigEntry>;
 
-/// A value and its origin.
+/// A value with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct ConfigEntry {
     pub(super) value: Value,
     pub(super) origin: Origin,
 }
@@ -24,7 +24,7 @@ pub(super) enum Value {
     Text(String),
     Whole(i64),
     Switch(bool),
-    List(Vec<Entry>),
+    List(Vec<ConfigEntry>),
     Table(Table),
     /// Name of a type that no setting has: a date or a fraction.
     Other(&'static str),
@@ -52,12 +52,12 @@ pub(super) fn lines_of<'a>(path: &'a Arc<Path>, text: &'a str) -> impl Fn(usize)
 }
 
 fn table(table: &DeTable<'_>, at: &dyn Fn(usize) -> Origin) -> Table {
-    let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
-        let key: &toml::Spanned<std::borrow::Cow<'_, str>> = key;
-        let entry = Entry { value: value_of(value.get_ref(), at), origin: at(key.span().start) };
+    let entries = table.iter().map(|(key, value)| {
+        let entry =
+            ConfigEntry { value: value_of(value.get_ref(), at), origin: at(key.span().start) };
         (key.get_ref().to_string(), entry)
-    };
-    table.iter().map(entry).collect()
+    });
+    entries.collect()
 }
 
 fn value_of(value: &DeValue<'_>, at: &dyn Fn(usize) -> Origin) -> Value {
@@ -66,15 +66,13 @@ fn value_of(value: &DeValue<'_>, at: &dyn Fn(usize) -> Origin) -> Value {
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
             .map_or(Value::Other("a number that is too large"), Value::Whole),
         DeValue::Boolean(switch) => Value::Switch(*switch),
-        DeValue::Array(items) => Value::List(
-            items
-                .iter()
-                .map(|item| Entry {
-                    value: value_of(item.get_ref(), at),
-                    origin: at(item.span().start),
-                })
-                .collect(),
-        ),
+        DeValue::Array(items) => {
+            let entry = |item: &toml::Spanned<DeValue<'_>>| ConfigEntry {
+                value: value_of(item.get_ref(), at),
+                origin: at(item.span().start),
+            };
+            Value::List(items.iter().map(entry).collect())
+        }
         DeValue::Table(inner) => Value::Table(table(inner, at)),
         DeValue::Float(_) => Value::Other("a fraction"),
         DeValue::Datetime(_) => Value::Other("a date"),
@@ -97,31 +95,31 @@ impl fmt::Display for Value {
 /// Removes user and password from a URL: everything between `://` and the last `@`, so that it also
 /// works for URLs that cannot be parsed.
 fn redact(text: &str) -> String {
-    match text.split_once("://") {
-        Some((scheme, rest)) => match rest.rsplit_once('@') {
-            Some((_, host)) => format!("{scheme}://***@{host}"),
-            None => text.to_owned(),
-        },
+    let parts =
+        text.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?)));
+    match parts {
+        Some((scheme, (_, host))) => format!("{scheme}://***@{host}"),
         None => text.to_owned(),
     }
 }
 
 /// Typed access; `key` names the value in the error.
-impl Entry {
-    pub(super) fn text(&self, key: &str) -> Result<&str, ConfigError> {
-        let Value::Text(text) = &self.value else {
-            return Err(self.wrong(key, "a text in quotes"));
-        };
-        Ok(text)
+impl ConfigEntry {
+    pub(super) fn as_text(&self) -> Option<&str> {
+        let Value::Text(text) = &self.value else { return None };
+        Some(text)
     }
 
-    /// A number that the file or the environment gives.
+    pub(super) fn text(&self, key: &str) -> Result<&str, ConfigError> {
+        self.as_text().ok_or_else(|| self.wrong(key, "a text in quotes"))
+    }
+
     pub(super) fn whole(&self) -> Option<i64> {
         let Value::Whole(number) = self.value else { return None };
         Some(number)
     }
 
-    pub(super) fn list(&self, key: &str) -> Result<&[Entry], ConfigError> {
+    pub(super) fn list(&self, key: &str) -> Result<&[ConfigEntry], ConfigError> {
         let Value::List(items) = &self.value else {
             return Err(self.wrong(key, "a list in brackets"));
         };
@@ -140,6 +138,11 @@ impl Entry {
     /// Error for a value of the wrong type, form or range.
     pub(super) fn wrong(&self, key: &str, expected: impl fmt::Display) -> ConfigError {
         ConfigError::new(&self.origin, format!("`{key}` is {}; expected {expected}", self.value))
+    }
+
+    /// Error without the value, which may be a secret.
+    pub(super) fn error(&self, key: &str, reason: impl fmt::Display) -> ConfigError {
+        ConfigError::new(&self.origin, format!("`{key}`: {reason}"))
     }
 
     /// Error for a well-formed value that is not allowed.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::error::ConfigError;
-use super::value::Entry;
+use super::value::ConfigEntry;
 
 /// Values for `${NAME}`.
 pub(super) struct Variables<'a> {
@@ -18,7 +18,7 @@ impl<'a> Variables<'a> {
     }
 
     /// Returns the text with its variables replaced. No error contains a value.
-    pub(super) fn filled(&self, entry: &Entry, key: &str) -> Result<String, ConfigError> {
+    pub(super) fn filled(&self, entry: &ConfigEntry, key: &str) -> Result<String, ConfigError> {
         let mut filled = String::new();
         let mut rest = entry.text(key)?;
         while let Some((before, after)) = rest.split_once("${") {
@@ -26,10 +26,10 @@ impl<'a> Variables<'a> {
                 || ConfigError::new(&entry.origin, format!("`{key}` has a ${{ without a }}"));
             let (name, after) = after.split_once('}').ok_or_else(open)?;
             filled.push_str(before);
-            filled.push_str(&self.value(name).map_err(|reason| {
-                let message = format!("`{key}`: the environment variable {name} {reason}");
-                ConfigError::new(&entry.origin, message)
-            })?);
+            let value = self.value(name).map_err(|reason| {
+                entry.error(key, format!("the environment variable {name} {reason}"))
+            })?;
+            filled.push_str(&value);
             rest = after;
         }
         filled.push_str(rest);

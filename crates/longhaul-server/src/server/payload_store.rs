@@ -7,7 +7,7 @@ use longhaul::BuildError;
 use longhaul::blob::{BlobError, Blobs, DeletedBlobs, KEY_MARKERS_NAME, KeyCheck, Keyring};
 
 use super::StartError;
-use crate::config::{Config, ServerKey};
+use crate::config::{Config, ServerKeySource};
 
 /// Opens the blob store and the server keys, and checks that they match.
 pub(super) async fn open(config: &Config) -> Result<(Blobs, Arc<Keyring>), StartError> {
@@ -65,17 +65,17 @@ pub async fn check_keys(config: &Config) -> Result<Option<String>, StartError> {
 }
 
 /// Returns whether the key file does not exist, because it is lost or at the first start.
-fn is_missing(keys: &ServerKey) -> bool {
+fn is_missing(keys: &ServerKeySource) -> bool {
     match keys {
-        ServerKey::Inline(_) => false,
-        ServerKey::File(path) => matches!(path.try_exists(), Ok(false)),
+        ServerKeySource::Inline(_) => false,
+        ServerKeySource::File(path) => matches!(path.try_exists(), Ok(false)),
     }
 }
 
-async fn keyring(keys: &ServerKey) -> Result<Keyring, StartError> {
+async fn keyring(keys: &ServerKeySource) -> Result<Keyring, StartError> {
     match keys.clone() {
-        ServerKey::Inline(text) => Ok(Keyring::parse(&text)?),
-        ServerKey::File(path) => {
+        ServerKeySource::Inline(text) => Ok(Keyring::parse(text.expose())?),
+        ServerKeySource::File(path) => {
             let opening = tokio::task::spawn_blocking(move || Keyring::open(&path));
             Ok(opening.await.map_err(|error| BuildError::Thread(error.into()))??)
         }
@@ -95,8 +95,8 @@ fn missing_key(
         KeyCheck::Foreign { newest } => newest,
     };
     let from = match &config.server_key {
-        ServerKey::File(path) => format!("the key file {}", path.display()),
-        ServerKey::Inline(_) => "the configuration (server_key)".to_owned(),
+        ServerKeySource::File(path) => format!("the key file {}", path.display()),
+        ServerKeySource::Inline(_) => "the configuration (server_key)".to_owned(),
     };
     let found = match keyring {
         None => format!("{from} does not exist"),

@@ -2,15 +2,14 @@
 
 use longhaul_client::wire::RawJson;
 
-use crate::cli::{CliError, Exit, Global, Ui};
+use crate::cli::{CliResult, Global, Ui};
 
-pub(crate) async fn run(global: &Global, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+pub(crate) async fn run(global: &Global, ui: &mut Ui<'_>) -> CliResult<()> {
     let document = match global.server {
         Some(_) => global.client()?.openapi().await?,
         None => compiled_in_document()?,
     };
-    ui.document(&document)?;
-    Ok(Exit::Done)
+    ui.document(&document)
 }
 
 fn compiled_in_document() -> anyhow::Result<RawJson> {

@@ -5,8 +5,7 @@ use longhaul_client::Client;
 use longhaul_client::wire::QueueList;
 use serde_json::json;
 
-use crate::cli::output::table;
-use crate::cli::{CliError, Exit, Ui};
+use crate::cli::{CliResult, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct QueuesArgs {
@@ -30,40 +29,19 @@ enum QueuesCommand {
     },
 }
 
-pub(crate) async fn run(
-    args: QueuesArgs,
-    client: &Client,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: QueuesArgs, client: &Client, ui: &mut Ui<'_>) -> CliResult<()> {
     match args.command.unwrap_or(QueuesCommand::List) {
-        QueuesCommand::List => list(client, ui).await?,
+        QueuesCommand::List => {
+            let list = QueueList { queues: client.queues().await? };
+            ui.list(&list, &list.queues, "no queues with unfinished jobs, none paused")
+        }
         QueuesCommand::Pause { name } => {
             client.pause_queue(&name).await?;
-            changed(&name, true, ui)?;
+            ui.print(&json!({"name": name, "paused": true}), &format!("{name}  paused"))
         }
         QueuesCommand::Resume { name } => {
             client.resume_queue(&name).await?;
-            changed(&name, false, ui)?;
+            ui.print(&json!({"name": name, "paused": false}), &format!("{name}  open"))
         }
     }
-    Ok(Exit::Done)
-}
-
-async fn list(client: &Client, ui: &mut Ui<'_>) -> Result<(), CliError> {
-    let queues = client.queues().await?;
-    if ui.json {
-        return ui.value(&QueueList { queues });
-    }
-    if queues.is_empty() {
-        ui.note("no queues with unfinished jobs, none paused");
-        return Ok(());
-    }
-    ui.line(&table::queues(&queues, ui.now(), ui.out_style))
-}
-
-fn changed(name: &str, paused: bool, ui: &mut Ui<'_>) -> Result<(), CliError> {
-    if ui.json {
-        return ui.value(&json!({"name": name, "paused": paused}));
-    }
-    ui.line(&format!("{name}  {}", if paused { "paused" } else { "open" }))
 }

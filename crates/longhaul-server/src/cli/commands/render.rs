@@ -4,13 +4,14 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use longhaul_render::{
-    self as render, Background, ErrorCode, Options, OutputType, RenderLimits, RenderRequest,
+    self as render, Background, ErrorCode, Format, Options, OutputType, RenderLimits,
+    RenderRequest, Theme,
 };
 use serde_json::json;
 
-use crate::cli::{CliError, Exit, Ui, is_dash};
+use crate::cli::{CliError, CliResult, Ui, is_dash};
 
 /// Interval between checks of a watched file.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -25,11 +26,11 @@ pub(crate) struct RenderArgs {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Language of the source [default: from the file name]
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<FormatArg>,
+    #[arg(long, value_name = "FORMAT", value_parser = ["mermaid", "d2"])]
+    format: Option<String>,
     /// Color theme
-    #[arg(long, value_enum, default_value_t = ThemeArg::Light)]
-    theme: ThemeArg,
+    #[arg(long, value_parser = ["light", "dark"], default_value = "light")]
+    theme: String,
     /// Background: #rrggbb or transparent
     #[arg(long, value_name = "COLOR")]
     background: Option<Background>,
@@ -44,19 +45,7 @@ pub(crate) struct RenderArgs {
     watch: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FormatArg {
-    Mermaid,
-    D2,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ThemeArg {
-    Light,
-    Dark,
-}
-
-pub(crate) async fn run(args: RenderArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: RenderArgs, ui: &mut Ui<'_>) -> CliResult<()> {
     let format = args.format()?;
     let output_type = args.output_type()?;
     if args.watch && is_dash(&args.file) {
@@ -64,8 +53,7 @@ pub(crate) async fn run(args: RenderArgs, ui: &mut Ui<'_>) -> Result<Exit, CliEr
     }
     let source = read(&args.file)?;
     if !args.watch {
-        args.draw(format, output_type, source, ui)?;
-        return Ok(Exit::Done);
+        return args.draw(format, output_type, source, ui);
     }
     // Created once, so that no signal is lost while a diagram is rendered.
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
@@ -81,28 +69,26 @@ pub(crate) async fn run(args: RenderArgs, ui: &mut Ui<'_>) -> Result<Exit, CliEr
         }
         tokio::select! {
             biased;
-            _ = &mut interrupted => return Ok(Exit::Done),
+            _ = &mut interrupted => return Ok(()),
             () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
     }
 }
 
 impl RenderArgs {
-    fn format(&self) -> Result<render::Format, CliError> {
+    fn format(&self) -> CliResult<Format> {
         let ending = self.file.extension().and_then(|ending| ending.to_str());
-        match (self.format, ending) {
-            (Some(FormatArg::Mermaid), _) | (None, Some("mmd" | "mermaid")) => {
-                Ok(render::Format::Mermaid)
-            }
-            (Some(FormatArg::D2), _) | (None, Some("d2")) => Ok(render::Format::D2),
-            (None, _) => Err(CliError::Usage {
-                message: "cannot detect the language from the file name".to_owned(),
-                hint: Some("set it with --format mermaid or --format d2".to_owned()),
-            }),
+        match self.format.as_deref().or(ending) {
+            Some("mmd" | "mermaid") => Ok(Format::Mermaid),
+            Some("d2") => Ok(Format::D2),
+            _ => Err(CliError::usage_with_hint(
+                "cannot detect the language from the file name",
+                "set it with --format mermaid or --format d2",
+            )),
         }
     }
 
-    fn output_type(&self) -> Result<OutputType, CliError> {
+    fn output_type(&self) -> CliResult<OutputType> {
         let Some(output) = self.output.as_ref().filter(|output| !is_dash(output)) else {
             return Ok(OutputType::Svg);
         };
@@ -115,15 +101,12 @@ impl RenderArgs {
 
     fn draw(
         &self,
-        format: render::Format,
+        format: Format,
         output_type: OutputType,
         source: String,
         ui: &mut Ui<'_>,
-    ) -> Result<(), CliError> {
-        let theme = match self.theme {
-            ThemeArg::Light => render::Theme::Light,
-            ThemeArg::Dark => render::Theme::Dark,
-        };
+    ) -> CliResult<()> {
+        let theme = if self.theme == "dark" { Theme::Dark } else { Theme::Light };
         let Self { background, scale, width, .. } = *self;
         let options = Options { theme, background, scale, width };
         let picture = picture(RenderRequest { source, format, output_type, options })?;
@@ -144,7 +127,7 @@ impl RenderArgs {
     }
 }
 
-fn picture(request: RenderRequest) -> Result<Vec<u8>, CliError> {
+fn picture(request: RenderRequest) -> CliResult<Vec<u8>> {
     let draw = move || render::render(&request, &RenderLimits::default());
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(draw);
     let thread = thread.map_err(|error| CliError::Other(error.into()))?;
@@ -160,14 +143,11 @@ fn picture(request: RenderRequest) -> Result<Vec<u8>, CliError> {
     })
 }
 
-fn read(file: &Path) -> Result<String, CliError> {
+fn read(file: &Path) -> CliResult<String> {
     if is_dash(file) {
         let mut source = String::new();
         let read = std::io::stdin().lock().read_to_string(&mut source);
-        return match read {
-            Ok(_) => Ok(source),
-            Err(error) => Err(cannot("read", file, error)),
-        };
+        return read.map(|_| source).map_err(|error| cannot("read", file, error));
     }
     std::fs::read_to_string(file).map_err(|error| cannot("read", file, error))
 }

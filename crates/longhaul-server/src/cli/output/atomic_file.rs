@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-use crate::cli::{CliError, Ui, is_dash};
+use crate::cli::{CliError, CliResult, Ui, is_dash};
 
 /// Mode of new files, before the umask.
 const MODE: u32 = 0o666;
@@ -43,7 +43,7 @@ impl OutputTarget {
     }
 
     /// Opens the output. An existing file is unchanged until [`OutputFile::finish`].
-    pub(crate) fn open(&self) -> Result<OutputFile, CliError> {
+    pub(crate) fn open(&self) -> CliResult<OutputFile> {
         match self {
             Self::Stdout => Ok(OutputFile::Stdout),
             Self::Replace(path) => open(path, true).map_err(at(path)),
@@ -62,7 +62,7 @@ impl OutputTarget {
 }
 
 impl OutputFile {
-    pub(crate) fn write(&mut self, bytes: &[u8], ui: &mut Ui<'_>) -> Result<(), CliError> {
+    pub(crate) fn write(&mut self, bytes: &[u8], ui: &mut Ui<'_>) -> CliResult<()> {
         match self {
             Self::Stdout => ui.bytes(bytes),
             Self::Device(file, path) => file.write_all(bytes).map_err(at(path)),
@@ -71,7 +71,7 @@ impl OutputFile {
     }
 
     /// Moves the complete file to its destination.
-    pub(crate) fn finish(self, ui: &mut Ui<'_>) -> Result<(), CliError> {
+    pub(crate) fn finish(self, ui: &mut Ui<'_>) -> CliResult<()> {
         match self {
             Self::Stdout => ui.flush(),
             Self::Device(..) => Ok(()),
@@ -124,10 +124,8 @@ fn at(path: &Path) -> impl Fn(io::Error) -> CliError {
 }
 
 fn already_exists(path: &Path) -> CliError {
-    CliError::Usage {
-        message: format!("{} already exists", path.display()),
-        hint: Some("name another file with -o, or the same one to replace it".to_owned()),
-    }
+    let hint = "name another file with -o, or the same one to replace it";
+    CliError::usage_with_hint(format!("{} already exists", path.display()), hint)
 }
 
 #[cfg(test)]
@@ -136,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    fn save(target: &OutputTarget, bytes: &[u8], finish: bool) -> Result<(), CliError> {
+    fn save(target: &OutputTarget, bytes: &[u8], finish: bool) -> CliResult<()> {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut ui = Ui::captured(&mut out, &mut err, false, Clock::system());
         let mut saving = target.open()?;
@@ -170,7 +168,7 @@ mod tests {
         let mut saving = target.open().unwrap();
         save(&target, b"first", true).unwrap();
         let error = target.open().unwrap_err();
-        assert!(error.message().ends_with("/a already exists"), "{}", error.message());
+        assert!(error.to_string().ends_with("/a already exists"), "{error}");
 
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut ui = Ui::captured(&mut out, &mut err, false, Clock::system());
@@ -207,7 +205,7 @@ mod tests {
             (folder.path().join("x/y"), "no such directory"),
         ] {
             let error = OutputTarget::Replace(path.clone()).open().unwrap_err();
-            assert_eq!(error.message(), format!("cannot write {}: {reason}", path.display()));
+            assert_eq!(error.to_string(), format!("cannot write {}: {reason}", path.display()));
         }
     }
 }

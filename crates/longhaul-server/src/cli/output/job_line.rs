@@ -40,14 +40,18 @@ fn details(job: &Job, now: Timestamp) -> Vec<String> {
 
 /// Formats progress, for example `120/400  src/lib.rs`.
 pub(crate) fn progress(progress: &Progress) -> String {
-    let mut text = match progress.total {
+    match &progress.message {
+        Some(message) => format!("{}  {}", units(progress), printable(message)),
+        None => units(progress),
+    }
+}
+
+/// Formats the finished units of work, for example `120/400`.
+pub(crate) fn units(progress: &Progress) -> String {
+    match progress.total {
         Some(total) => format!("{}/{total}", progress.done),
         None => progress.done.to_string(),
-    };
-    if let Some(message) = &progress.message {
-        write!(text, "  {}", printable(message)).ok();
     }
-    text
 }
 
 /// Formats the end of a job that a command waited for.

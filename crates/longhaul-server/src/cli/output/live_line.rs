@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget};
 use longhaul::job::Timestamp;
 use longhaul_client::wire::{Job, Status};
 
 use crate::cli::output::color::{Paint, Style, printable};
+use crate::cli::output::progress_bar::bar_style;
 use crate::cli::output::time::{age, until};
 
 const TICK: Duration = Duration::from_millis(100);
@@ -25,7 +26,7 @@ impl LiveLine {
             .with_elapsed(since(now, job));
         bar.set_prefix(format!("{} {}", style.bold(&printable(&job.kind)), style.dim(&job.job_id)));
         // Before the first tick, which would use indicatif's default style.
-        bar.set_style(template(false, style));
+        bar.set_style(bar_style(template(false), style));
         bar.enable_steady_tick(TICK);
         Self { bar, style, printed_attempt: 0 }
     }
@@ -40,7 +41,7 @@ impl LiveLine {
         self.bar.set_message(activity(job, now, self.style));
         self.bar.set_length(total.unwrap_or_default());
         self.bar.set_position(progress.map_or(0, |progress| progress.done));
-        self.bar.set_style(template(total.is_some(), self.style));
+        self.bar.set_style(bar_style(template(total.is_some()), self.style));
     }
 
     /// Prints the error of a failed attempt on a line of its own.
@@ -82,19 +83,12 @@ fn activity(job: &Job, now: Timestamp, style: Style) -> String {
     parts.join(" · ")
 }
 
-fn template(has_total: bool, style: Style) -> ProgressStyle {
-    let text = match (has_total, style.color) {
-        (true, true) => {
-            "{spinner:.cyan} {prefix}  {bar:24.cyan/black.bright} {pos}/{len}  {elapsed:.dim}  {wide_msg}"
-        }
-        (true, false) => "{spinner} {prefix}  {bar:24} {pos}/{len}  {elapsed}  {wide_msg}",
-        (false, true) => "{spinner:.cyan} {prefix}  {elapsed:.dim}  {wide_msg}",
-        (false, false) => "{spinner} {prefix}  {elapsed}  {wide_msg}",
-    };
-    ProgressStyle::with_template(text)
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .progress_chars("━╸─")
-        .tick_chars("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏✓")
+fn template(has_total: bool) -> &'static str {
+    if has_total {
+        "{spinner:.cyan} {prefix}  {bar:24.cyan/black.bright} {pos}/{len}  {elapsed:.dim}  {wide_msg}"
+    } else {
+        "{spinner:.cyan} {prefix}  {elapsed:.dim}  {wide_msg}"
+    }
 }
 
 fn since(now: Timestamp, job: &Job) -> Duration {
@@ -118,7 +112,7 @@ mod tests {
     fn live_line_templates_are_valid() {
         for has_total in [true, false] {
             for color in [true, false] {
-                let style = template(has_total, Style { color });
+                let style = bar_style(template(has_total), Style { color });
                 let bar = ProgressBar::hidden().with_style(style);
                 bar.tick();
             }

@@ -7,7 +7,7 @@ use crate::cli::output::color::{Paint, Style, printable};
 /// Formats a JSON text without parsing its values, because that would sort keys and round large
 /// numbers.
 pub(crate) fn pretty(json: &RawJson, style: Style) -> String {
-    let mut writer = Writer { out: String::new(), depth: 0, style };
+    let mut writer = PrettyWriter { out: String::new(), depth: 0, style };
     let mut rest = json.as_str().trim_start();
     while let Some(first) = rest.chars().next() {
         let (token, after) = rest.split_at(token_len(rest, first));
@@ -36,13 +36,13 @@ fn token_len(text: &str, first: char) -> usize {
     }
 }
 
-struct Writer {
+struct PrettyWriter {
     out: String,
     depth: usize,
     style: Style,
 }
 
-impl Writer {
+impl PrettyWriter {
     /// Writes a token and returns the rest of the text.
     fn write<'a>(&mut self, token: &str, after: &'a str) -> &'a str {
         match token {

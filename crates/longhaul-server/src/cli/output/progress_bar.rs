@@ -7,6 +7,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::cli::output::color::{Style, printable};
 
 const TICK: Duration = Duration::from_millis(100);
+/// Colors in the templates of bars.
+const COLORS: [&str; 3] = [":.cyan", ".cyan/black.bright", ":.dim"];
 
 /// Shows name, transferred bytes and speed.
 pub(crate) struct TransferBar {
@@ -22,7 +24,7 @@ impl TransferBar {
         let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::stderr());
         bar.set_prefix(style.bold(&printable(what)));
         // Before the first tick, which would use indicatif's default style.
-        bar.set_style(template(size.is_some(), style));
+        bar.set_style(bar_style(template(size.is_some()), style));
         bar.enable_steady_tick(TICK);
         Self { bar }
     }
@@ -46,18 +48,19 @@ impl Drop for TransferBar {
     }
 }
 
-fn template(has_size: bool, style: Style) -> ProgressStyle {
-    let text = match (has_size, style.color) {
-        (true, true) => {
-            "{spinner:.cyan} {prefix}  {bar:24.cyan/black.bright} {bytes}/{total_bytes}  {bytes_per_sec:.dim}  {eta:.dim}"
-        }
-        (true, false) => {
-            "{spinner} {prefix}  {bar:24} {bytes}/{total_bytes}  {bytes_per_sec}  {eta}"
-        }
-        (false, true) => "{spinner:.cyan} {prefix}  {bytes}  {bytes_per_sec:.dim}  {elapsed:.dim}",
-        (false, false) => "{spinner} {prefix}  {bytes}  {bytes_per_sec}  {elapsed}",
-    };
-    ProgressStyle::with_template(text)
+fn template(has_size: bool) -> &'static str {
+    if has_size {
+        "{spinner:.cyan} {prefix}  {bar:24.cyan/black.bright} {bytes}/{total_bytes}  {bytes_per_sec:.dim}  {eta:.dim}"
+    } else {
+        "{spinner:.cyan} {prefix}  {bytes}  {bytes_per_sec:.dim}  {elapsed:.dim}"
+    }
+}
+
+/// Returns the style of a template, without its colors if the style has none.
+pub(super) fn bar_style(template: &str, style: Style) -> ProgressStyle {
+    let plain = || COLORS.iter().fold(template.to_owned(), |text, color| text.replace(color, ""));
+    let text = if style.color { template.to_owned() } else { plain() };
+    ProgressStyle::with_template(&text)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("━╸─")
         .tick_chars("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏✓")
@@ -71,7 +74,7 @@ mod tests {
     fn transfer_bar_templates_are_valid() {
         for has_size in [true, false] {
             for color in [true, false] {
-                let style = template(has_size, Style { color });
+                let style = bar_style(template(has_size), Style { color });
                 ProgressBar::hidden().with_style(style).tick();
             }
         }

@@ -10,89 +10,151 @@ use longhaul_client::wire::{
 
 use crate::cli::output::color::{Paint, Style, printable, sign, status_color};
 use crate::cli::output::job_details::labels;
+use crate::cli::output::job_line::units;
 use crate::cli::output::time::{age_of, between, span};
 
 const OUTPUT_CHARS_MAX: usize = 60;
 
-pub(crate) fn jobs(jobs: &[JobSummary], now: Timestamp, style: Style) -> String {
-    let header = ["JOB", "KIND", "STATUS", "ATTEMPT", "PROGRESS", "AGE", "LABELS"];
-    let rows = jobs.iter().map(|job| {
-        vec![
-            Cell::new(&job.job_id),
-            Cell::new(printable(&job.kind)),
-            status_cell(job.status, job.phase.as_deref()),
-            Cell::new(format!("{}/{}", job.attempt, job.max_attempts)),
-            Cell::new(progress_text(job)),
-            Cell::new(age_of(now, &job.created_at)).set_alignment(CellAlignment::Right),
-            Cell::new(labels(&job.labels)),
-        ]
-    });
-    layout(&header, rows, style)
+pub(crate) type Header = &'static [&'static str];
+
+/// An item of a table.
+pub(crate) trait TableRow {
+    const HEADER: Header;
+
+    fn cells(&self, now: Timestamp) -> Vec<Cell>;
 }
 
-pub(crate) fn queues(queues: &[Queue], now: Timestamp, style: Style) -> String {
-    let rows = queues.iter().map(|queue| {
-        let state = if queue.paused {
-            Cell::new("paused").fg(Color::Yellow)
-        } else {
-            Cell::new("open").fg(Color::Green)
+pub(crate) fn table<T: TableRow>(rows: &[T], now: Timestamp, style: Style) -> String {
+    layout(T::HEADER, rows.iter().map(|row| row.cells(now)), style)
+}
+
+impl TableRow for JobSummary {
+    const HEADER: Header = &["JOB", "KIND", "STATUS", "ATTEMPT", "PROGRESS", "AGE", "LABELS"];
+
+    fn cells(&self, now: Timestamp) -> Vec<Cell> {
+        vec![
+            Cell::new(&self.job_id),
+            text(&self.kind),
+            status_cell(self.status, self.phase.as_deref()),
+            Cell::new(format!("{}/{}", self.attempt, self.max_attempts)),
+            Cell::new(self.progress.as_ref().map(units).unwrap_or_default()),
+            number(age_of(now, &self.created_at)),
+            Cell::new(labels(&self.labels)),
+        ]
+    }
+}
+
+impl TableRow for Queue {
+    const HEADER: Header = &["QUEUE", "STATE", "PENDING", "RUNNING", "MAX", "RATE", "OLDEST DUE"];
+
+    fn cells(&self, now: Timestamp) -> Vec<Cell> {
+        let (state, color) =
+            if self.paused { ("paused", Color::Yellow) } else { ("open", Color::Green) };
+        vec![
+            text(&self.name),
+            Cell::new(state).fg(color),
+            number(self.pending),
+            number(self.running),
+            limit(self.running_max),
+            limit(self.rate.as_deref().map(printable)),
+            number(self.oldest_due_at.as_ref().map(|at| age_of(now, at)).unwrap_or_default()),
+        ]
+    }
+}
+
+impl TableRow for Kind {
+    const HEADER: Header = &["KIND", "QUEUE", "ATTEMPTS", "TIMEOUT", "CONCURRENCY"];
+
+    fn cells(&self, _: Timestamp) -> Vec<Cell> {
+        let timeout = self.timeout.map(|timeout| timeout.to_string());
+        vec![
+            text(&self.name),
+            text(&self.queue),
+            number(self.max_attempts),
+            Cell::new(timeout.as_deref().unwrap_or("none")),
+            limit(self.concurrency),
+        ]
+    }
+}
+
+impl TableRow for Replica {
+    const HEADER: Header =
+        &["REPLICA", "ROLE", "STATE", "RUNNING", "UP", "SEEN", "PROCESS", "VERSION", "KINDS"];
+
+    fn cells(&self, now: Timestamp) -> Vec<Cell> {
+        let (state, color) =
+            if self.alive { ("alive", Color::Green) } else { ("silent", Color::Red) };
+        vec![
+            text(&self.name),
+            text(&self.role),
+            Cell::new(state).fg(color),
+            number(format!("{}/{}", self.running, self.concurrency)),
+            number(age_of(now, &self.started_at)),
+            number(age_of(now, &self.seen_at)),
+            Cell::new(format!("{}:{}", printable(&self.host), self.pid)),
+            text(&self.version),
+            text(&self.kinds.join(" ")),
+        ]
+    }
+}
+
+impl TableRow for Step {
+    const HEADER: Header = &["STEP", "ATTEMPT", "TOOK", "OUTPUT"];
+
+    fn cells(&self, _: Timestamp) -> Vec<Cell> {
+        let took = between(&self.started_at, &self.completed_at).map(span);
+        let output = printable(self.output.as_str());
+        let shown = match output.char_indices().nth(OUTPUT_CHARS_MAX) {
+            Some((cut, _)) => format!("{}…", output.get(..cut).unwrap_or_default()),
+            None => output.into_owned(),
         };
-        let oldest = queue.oldest_due_at.as_ref().map(|at| age_of(now, at));
-        let max = queue.running_max.map_or_else(|| "any".to_owned(), |max| max.to_string());
-        vec![
-            Cell::new(printable(&queue.name)),
-            state,
-            number(queue.pending),
-            number(queue.running),
-            Cell::new(max).set_alignment(CellAlignment::Right),
-            Cell::new(queue.rate.as_deref().map_or_else(|| "any".into(), printable))
-                .set_alignment(CellAlignment::Right),
-            Cell::new(oldest.unwrap_or_default()).set_alignment(CellAlignment::Right),
-        ]
-    });
-    layout(&["QUEUE", "STATE", "PENDING", "RUNNING", "MAX", "RATE", "OLDEST DUE"], rows, style)
+        let took = number(took.unwrap_or_default());
+        vec![text(&self.name), number(self.attempt), took, Cell::new(shown)]
+    }
 }
 
-pub(crate) fn kinds(kinds: &[Kind], style: Style) -> String {
-    let rows = kinds.iter().map(|kind| {
-        vec![
-            Cell::new(printable(&kind.name)),
-            Cell::new(printable(&kind.queue)),
-            number(kind.max_attempts),
-            Cell::new(
-                kind.timeout.map_or_else(|| "none".to_owned(), |timeout| timeout.to_string()),
-            ),
-            Cell::new(kind.concurrency.map_or_else(|| "any".to_owned(), |count| count.to_string()))
-                .set_alignment(CellAlignment::Right),
-        ]
-    });
-    layout(&["KIND", "QUEUE", "ATTEMPTS", "TIMEOUT", "CONCURRENCY"], rows, style)
+impl TableRow for Artifact {
+    const HEADER: Header = &["NAME", "TYPE", "SIZE"];
+
+    fn cells(&self, _: Timestamp) -> Vec<Cell> {
+        vec![text(&self.name), text(&self.content_type), number(HumanBytes(self.size))]
+    }
 }
 
-pub(crate) fn replicas(replicas: &[Replica], now: Timestamp, style: Style) -> String {
-    let rows = replicas.iter().map(|replica| {
-        let state = if replica.alive {
-            Cell::new("alive").fg(Color::Green)
-        } else {
-            Cell::new("silent").fg(Color::Red)
+impl TableRow for Stored {
+    const HEADER: Header =
+        &["WHAT", "NAME", "SIZE", "STORED", "BY", "KEY DESTROYED", "DELETED", "BY"];
+
+    fn cells(&self, _: Timestamp) -> Vec<Cell> {
+        let (role, sealed) = match self.role {
+            StoredRole::Payload => ("payload", true),
+            StoredRole::Artifact => ("artifact", true),
+            StoredRole::Folder => ("folder", false),
         };
-        let age = |at| Cell::new(age_of(now, at)).set_alignment(CellAlignment::Right);
+        let key =
+            if sealed { gone_at(self.key_destroyed_at.as_ref()) } else { Cell::new("no key") };
+        let deleted = match (&self.deleted_at, self.failed_deletions) {
+            (None, failures @ 1..) => Cell::new(format!("failed {failures} times")).fg(Color::Red),
+            (at, _) => gone_at(at.as_ref()),
+        };
         vec![
-            Cell::new(printable(&replica.name)),
-            Cell::new(printable(&replica.role)),
-            state,
-            Cell::new(format!("{}/{}", replica.running, replica.concurrency))
-                .set_alignment(CellAlignment::Right),
-            age(&replica.started_at),
-            age(&replica.seen_at),
-            Cell::new(format!("{}:{}", printable(&replica.host), replica.pid)),
-            Cell::new(printable(&replica.version)),
-            Cell::new(printable(&replica.kinds.join(" "))),
+            Cell::new(role),
+            text(&self.name),
+            number(self.size.map(|size| HumanBytes(size).to_string()).unwrap_or_default()),
+            Cell::new(self.stored_at.as_str()),
+            text(&self.stored_by),
+            key,
+            deleted,
+            text(self.deleted_by.as_deref().unwrap_or_default()),
         ]
-    });
-    let header =
-        ["REPLICA", "ROLE", "STATE", "RUNNING", "UP", "SEEN", "PROCESS", "VERSION", "KINDS"];
-    layout(&header, rows, style)
+    }
+}
+
+fn gone_at(at: Option<&Instant>) -> Cell {
+    match at {
+        Some(at) => Cell::new(at.as_str()).fg(Color::Green),
+        None => Cell::new("not yet").fg(Color::Yellow),
+    }
 }
 
 /// The last row is the total.
@@ -115,7 +177,6 @@ pub(crate) fn usage(usage: &Usage, style: Style) -> String {
     };
     let rows = usage.rows.iter().map(|row| {
         let start = format_start(&row.start).unwrap_or_else(|| row.start.to_string());
-        let key = row.key.as_deref().map(printable).unwrap_or_default();
         let total = UsageTotal {
             jobs: row.jobs,
             run_seconds: row.run_seconds,
@@ -124,10 +185,10 @@ pub(crate) fn usage(usage: &Usage, style: Style) -> String {
             prompt_tokens: row.prompt_tokens,
             completion_tokens: row.completion_tokens,
         };
-        let texts = [Cell::new(printable(&start)), Cell::new(printable(&row.kind)), Cell::new(key)];
+        let texts = [&start, &row.kind, row.key.as_deref().unwrap_or_default()].map(text);
         texts.into_iter().chain(numbers(&total)).collect()
     });
-    let words = ["total", "", ""].map(Cell::new);
+    let words = ["total", "", ""].map(text);
     let total = words.into_iter().chain(numbers(&usage.total)).collect();
     let header = [
         "START",
@@ -143,77 +204,7 @@ pub(crate) fn usage(usage: &Usage, style: Style) -> String {
     layout(&header, rows.chain([total]), style)
 }
 
-pub(crate) fn steps(steps: &[Step], style: Style) -> String {
-    let rows = steps.iter().map(|step| {
-        let took = between(&step.started_at, &step.completed_at).map(span);
-        let output = printable(step.output.as_str()).into_owned();
-        let shown = match output.char_indices().nth(OUTPUT_CHARS_MAX) {
-            Some((cut, _)) => format!("{}…", output.get(..cut).unwrap_or_default()),
-            None => output,
-        };
-        vec![
-            Cell::new(printable(&step.name)),
-            number(step.attempt),
-            Cell::new(took.unwrap_or_default()).set_alignment(CellAlignment::Right),
-            Cell::new(shown),
-        ]
-    });
-    layout(&["STEP", "ATTEMPT", "TOOK", "OUTPUT"], rows, style)
-}
-
-pub(crate) fn artifacts(artifacts: &[Artifact], style: Style) -> String {
-    let rows = artifacts.iter().map(|artifact| {
-        vec![
-            Cell::new(printable(&artifact.name)),
-            Cell::new(printable(&artifact.content_type)),
-            number(HumanBytes(artifact.size)),
-        ]
-    });
-    layout(&["NAME", "TYPE", "SIZE"], rows, style)
-}
-
-pub(crate) fn stored(stored: &[Stored], style: Style) -> String {
-    let rows = stored.iter().map(|one| {
-        let (role, sealed) = match one.role {
-            StoredRole::Payload => ("payload", true),
-            StoredRole::Artifact => ("artifact", true),
-            StoredRole::Folder => ("folder", false),
-        };
-        let size = one.size.map(|size| HumanBytes(size).to_string()).unwrap_or_default();
-        let key = if sealed { gone_at(one.key_destroyed_at.as_ref()) } else { Cell::new("no key") };
-        let deleted = match (&one.deleted_at, one.failed_deletions) {
-            (None, 1..) => {
-                Cell::new(format!("failed {} times", one.failed_deletions)).fg(Color::Red)
-            }
-            (at, _) => gone_at(at.as_ref()),
-        };
-        vec![
-            Cell::new(role),
-            Cell::new(printable(&one.name)),
-            number(size),
-            Cell::new(one.stored_at.as_str()),
-            Cell::new(printable(&one.stored_by)),
-            key,
-            deleted,
-            Cell::new(one.deleted_by.as_deref().map(printable).unwrap_or_default()),
-        ]
-    });
-    let header = ["WHAT", "NAME", "SIZE", "STORED", "BY", "KEY DESTROYED", "DELETED", "BY"];
-    layout(&header, rows, style)
-}
-
-fn gone_at(at: Option<&Instant>) -> Cell {
-    match at {
-        Some(at) => Cell::new(at.as_str()).fg(Color::Green),
-        None => Cell::new("not yet").fg(Color::Yellow),
-    }
-}
-
-pub(crate) fn layout(
-    header: &[&str],
-    rows: impl Iterator<Item = Vec<Cell>>,
-    style: Style,
-) -> String {
+fn layout(header: &[&str], rows: impl Iterator<Item = Vec<Cell>>, style: Style) -> String {
     let mut table = Table::new();
     // Rows are never wrapped, so that `grep` works.
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -231,8 +222,18 @@ pub(crate) fn layout(
     table.trim_fmt()
 }
 
-fn number(count: impl std::fmt::Display) -> Cell {
-    Cell::new(count).set_alignment(CellAlignment::Right)
+/// A cell with text from a server.
+pub(crate) fn text(text: &str) -> Cell {
+    Cell::new(printable(text))
+}
+
+/// A right-aligned cell.
+fn number(number: impl std::fmt::Display) -> Cell {
+    Cell::new(number).set_alignment(CellAlignment::Right)
+}
+
+fn limit(limit: Option<impl std::fmt::Display>) -> Cell {
+    limit.map_or_else(|| number("any"), number)
 }
 
 fn status_cell(status: Status, phase: Option<&str>) -> Cell {
@@ -248,16 +249,6 @@ fn status_cell(status: Status, phase: Option<&str>) -> Cell {
     Cell::new(format!("{} {status}{phase}", sign(status))).fg(color)
 }
 
-fn progress_text(job: &JobSummary) -> String {
-    match &job.progress {
-        None => String::new(),
-        Some(progress) => match progress.total {
-            Some(total) => format!("{}/{total}", progress.done),
-            None => progress.done.to_string(),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,7 +257,7 @@ mod tests {
     #[test]
     fn jobs_are_listed_without_borders() {
         let listed = [running(), completed(), failed()].map(JobSummary::from);
-        insta::assert_snapshot!(jobs(&listed, now(), Style::PLAIN), @"
+        insta::assert_snapshot!(table(&listed, now(), Style::PLAIN), @"
         JOB                         KIND   STATUS               ATTEMPT  PROGRESS  AGE  LABELS
         01KA3V8J5T0000000000000000  graph  ● running · parsing  1/3      120/400    9s  env=prod team=search
         01KA3V8J5T0000000000000000  graph  ✓ completed          1/3                 9s  env=prod team=search
@@ -286,7 +277,7 @@ mod tests {
             rate: paused.then(|| "100/1m".to_owned()),
         };
         let listed = [queue("default", false), queue("slow", true)];
-        insta::assert_snapshot!(queues(&listed, now(), Style::PLAIN), @"
+        insta::assert_snapshot!(table(&listed, now(), Style::PLAIN), @"
         QUEUE    STATE   PENDING  RUNNING  MAX  RATE    OLDEST DUE
         default  open        120        4  any     any         39s
         slow     paused      120        4   10  100/1m         39s
@@ -309,7 +300,7 @@ mod tests {
             alive,
         };
         let listed = [replica("blue", true), replica("green", false)];
-        insta::assert_snapshot!(replicas(&listed, now(), Style::PLAIN), @"
+        insta::assert_snapshot!(table(&listed, now(), Style::PLAIN), @"
         REPLICA  ROLE    STATE   RUNNING  UP  SEEN  PROCESS      VERSION  KINDS
         blue     worker  alive       3/8  1h    4s  host-1:4711  0.1.0    demo resize
         green    worker  silent      3/8  1h    4s  host-1:4711  0.1.0    demo resize
@@ -360,7 +351,7 @@ mod tests {
             timeout: "1h".parse().ok(),
             concurrency: None,
         };
-        insta::assert_snapshot!(kinds(&[kind], Style::PLAIN), @"
+        insta::assert_snapshot!(table(&[kind], now(), Style::PLAIN), @"
         KIND  QUEUE    ATTEMPTS  TIMEOUT  CONCURRENCY
         demo  default         3  1h               any
         ");
@@ -370,7 +361,7 @@ mod tests {
     fn steps_show_what_they_returned_in_part() {
         let listed =
             [step("extract", r#"{"pages":3}"#), step("index", &format!("[{}0]", "1,".repeat(50)))];
-        insta::assert_snapshot!(steps(&listed, Style::PLAIN), @r#"
+        insta::assert_snapshot!(table(&listed, now(), Style::PLAIN), @r#"
         STEP     ATTEMPT  TOOK  OUTPUT
         extract        1  1.5s  {"pages":3}
         index          1  1.5s  [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1…

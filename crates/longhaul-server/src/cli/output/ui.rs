@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use crate::cli::output::color::{Paint, Style};
 use crate::cli::output::pretty_json::pretty;
-use crate::cli::{CliError, Exit};
+use crate::cli::output::table::{TableRow, table};
+use crate::cli::{CliError, CliResult, Exit};
 
 pub(crate) struct Ui<'a> {
     out: &'a mut dyn Write,
@@ -73,28 +74,51 @@ impl<'a> Ui<'a> {
     }
 
     /// Prints a line to stdout.
-    pub(crate) fn line(&mut self, text: &str) -> Result<(), CliError> {
+    pub(crate) fn line(&mut self, text: &str) -> CliResult<()> {
         writeln!(self.out, "{text}")?;
         self.flush()
     }
 
     /// Prints a value to stdout, as one line of JSON.
-    pub(crate) fn value(&mut self, value: &impl Serialize) -> Result<(), CliError> {
+    pub(crate) fn value(&mut self, value: &impl Serialize) -> CliResult<()> {
         serde_json::to_writer(&mut self.out, value).map_err(std::io::Error::from)?;
         self.line("")
     }
 
+    /// Prints a line for people, or with `--json` a value.
+    pub(crate) fn print(&mut self, value: &impl Serialize, line: &str) -> CliResult<()> {
+        if self.json { self.value(value) } else { self.line(line) }
+    }
+
+    /// Prints a table for people, or `none` as a note without any rows; with `--json` the whole list.
+    pub(crate) fn list<T: TableRow>(
+        &mut self,
+        list: &impl Serialize,
+        rows: &[T],
+        none: &str,
+    ) -> CliResult<()> {
+        if rows.is_empty() && !self.json {
+            self.note(none);
+            return Ok(());
+        }
+        self.print(list, &self.table(rows))
+    }
+
+    pub(crate) fn table<T: TableRow>(&self, rows: &[T]) -> String {
+        table(rows, self.now(), self.out_style)
+    }
+
     /// Writes bytes to stdout.
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> CliResult<()> {
         Ok(self.out.write_all(bytes)?)
     }
 
-    pub(crate) fn flush(&mut self) -> Result<(), CliError> {
+    pub(crate) fn flush(&mut self) -> CliResult<()> {
         Ok(self.out.flush()?)
     }
 
     /// Prints JSON of a job: indented for people, unchanged for programs.
-    pub(crate) fn document(&mut self, json: &RawJson) -> Result<(), CliError> {
+    pub(crate) fn document(&mut self, json: &RawJson) -> CliResult<()> {
         let text = self.document_text(json, self.out_style);
         self.line(&text)
     }
@@ -110,6 +134,11 @@ impl<'a> Ui<'a> {
             // A closed stderr is not an error.
             writeln!(self.err, "{text}").ok();
         }
+    }
+
+    /// Prints a note of less importance.
+    pub(crate) fn dim_note(&mut self, text: &str) {
+        self.note(&self.err_style.dim(text));
     }
 
     /// Prints a value to stderr, as one line of JSON.
@@ -131,7 +160,7 @@ impl<'a> Ui<'a> {
             let word = self.err_style.paint(Paint::Red, "error:");
             let hint =
                 error.hint().map(|hint| format!("\n{} {hint}", self.err_style.dim(" hint:")));
-            format!("{word} {}{}", error.message(), hint.unwrap_or_default())
+            format!("{word} {}{}", error, hint.unwrap_or_default())
         };
         writeln!(self.err, "{text}").ok();
         exit

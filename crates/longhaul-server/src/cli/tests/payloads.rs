@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::super::testing::{Captured, completed, run_against, run_without_server};
+use super::super::testing::{CommandOutput, completed, run_against, run_without_server};
 use super::super::{Cli, Exit};
 use super::{FakeServer, GET, ID, SUBMIT, json, refusal};
 
@@ -61,7 +61,7 @@ impl RunningServer {
         Self { folder, address, stop, running }
     }
 
-    async fn run(&self, args: &[&str]) -> Captured {
+    async fn run(&self, args: &[&str]) -> CommandOutput {
         run_against(&self.address, args).await
     }
 
@@ -91,31 +91,32 @@ async fn payload_is_uploaded_and_artifact_downloaded() {
     let server = RunningServer::start().await;
     let payload = server.file("talk.txt", 1_500_000);
     let args = ["submit", "copy", "--payload", &payload, "--key", "k", "--wait", "--json"];
-    let Captured { exit, out, err } = server.run(&args).await;
+    let CommandOutput { exit, out, err } = server.run(&args).await;
     assert_eq!((exit, err.as_str()), (Exit::Done, ""), "{out}");
     let job: Job = serde_json::from_str(&out).unwrap();
     assert_eq!(job.result.unwrap().as_str(), "1500000");
     // The same again is the same job.
-    let Captured { out, .. } = server.run(&args).await;
+    let CommandOutput { out, .. } = server.run(&args).await;
     assert_eq!(serde_json::from_str::<Job>(&out).unwrap().job_id, job.job_id);
 
-    let Captured { exit, out, .. } = server.run(&["artifacts", &job.job_id]).await;
+    let CommandOutput { exit, out, .. } = server.run(&["artifacts", &job.job_id]).await;
     assert_eq!(exit, Exit::Done);
     insta::assert_snapshot!(out, @"
     NAME      TYPE        SIZE
     copy.txt  text/plain  1.43 MiB
     ");
-    let Captured { out, .. } = server.run(&["artifacts", &job.job_id, "--json"]).await;
+    let CommandOutput { out, .. } = server.run(&["artifacts", &job.job_id, "--json"]).await;
     let listed: Value = serde_json::from_str(&out).unwrap();
     let url = format!("/v1/jobs/{}/artifacts/copy.txt", job.job_id);
     assert_eq!(listed["artifacts"][0]["url"], url);
 
-    let Captured { exit, out, err } = server.run(&["artifacts", &job.job_id, "copy.txt"]).await;
+    let CommandOutput { exit, out, err } =
+        server.run(&["artifacts", &job.job_id, "copy.txt"]).await;
     assert_eq!((exit, err.as_str()), (Exit::Done, ""));
     assert_eq!(out, "x".repeat(1_500_000));
     let target = server.path("down.txt");
     let args = ["artifacts", &job.job_id, "copy.txt", "-o", text(&target), "--json"];
-    let Captured { exit, out, .. } = server.run(&args).await;
+    let CommandOutput { exit, out, .. } = server.run(&args).await;
     assert_eq!(exit, Exit::Done);
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["size"], 1_500_000);
     assert_eq!(std::fs::read(&target).unwrap(), std::fs::read(&payload).unwrap());
@@ -126,14 +127,16 @@ async fn payload_is_uploaded_and_artifact_downloaded() {
 async fn rejected_payload_prints_the_reason() {
     let server = RunningServer::start().await;
     let large = server.file("large.bin", 20_000_000);
-    let Captured { exit, err, .. } = server.run(&["submit", "copy", "--payload", &large]).await;
+    let CommandOutput { exit, err, .. } =
+        server.run(&["submit", "copy", "--payload", &large]).await;
     assert_eq!(exit, Exit::Server, "{err}");
     insta::assert_snapshot!(err, @"
     error: the payload has more than 2097152 bytes (payload_bytes_max) (413 payload-too-large)
      hint: the limits are set in the server's configuration under [limits]
     ");
     let small = server.file("small.bin", 1);
-    let Captured { exit, err, .. } = server.run(&["submit", "demo", "--payload", &small]).await;
+    let CommandOutput { exit, err, .. } =
+        server.run(&["submit", "demo", "--payload", &small]).await;
     assert_eq!(exit, Exit::Server, "{err}");
     insta::assert_snapshot!(err, @"error: kind demo does not accept payloads (422 validation)");
     server.end().await;
@@ -144,17 +147,17 @@ async fn receipt_shows_what_can_still_be_read() {
     let server = RunningServer::start().await;
     let payload = server.file("talk.txt", 5);
     let args = ["submit", "copy", "--payload", &payload, "--wait", "--json"];
-    let Captured { out, .. } = server.run(&args).await;
+    let CommandOutput { out, .. } = server.run(&args).await;
     let id = serde_json::from_str::<Job>(&out).unwrap().job_id;
-    let Captured { exit, out, .. } = server.run(&["receipt", &id]).await;
+    let CommandOutput { exit, out, .. } = server.run(&["receipt", &id]).await;
     assert_eq!(exit, Exit::Done);
     let first = out.lines().next().unwrap();
     assert!(first.ends_with(&format!("for job {id} can still be read.")), "{out}");
 
     server.run(&["purge", &id]).await;
-    let Captured { out, .. } = server.run(&["receipt", &id]).await;
+    let CommandOutput { out, .. } = server.run(&["receipt", &id]).await;
     assert!(out.starts_with("Nothing stored for job "), "{out}");
-    let Captured { out, .. } = server.run(&["receipt", &id, "--json"]).await;
+    let CommandOutput { out, .. } = server.run(&["receipt", &id, "--json"]).await;
     let receipt: Receipt = serde_json::from_str(&out).unwrap();
     assert!(receipt.unreadable && receipt.job_gone, "{out}");
     server.end().await;
@@ -165,7 +168,7 @@ async fn failed_job_with_destroyed_payload_does_not_suggest_resume() {
     let server = RunningServer::start().await;
     let payload = server.file("talk.txt", 5);
     let args = ["submit", "reject", "--payload", &payload, "--wait"];
-    let Captured { exit, err, .. } = server.run(&args).await;
+    let CommandOutput { exit, err, .. } = server.run(&args).await;
     assert_eq!(exit, Exit::JobFailed);
     assert!(err.contains("its payload is destroyed: longhaul receipt "), "{err}");
     assert!(!err.contains("longhaul resume"), "{err}");
@@ -184,7 +187,7 @@ async fn payload_without_input_is_submitted_with_null() {
         (&["[1]"], r#"{"kind":"graph","input":[1]}"#),
     ] {
         let args = [&["submit", "graph", "--payload", text(&path)], extra].concat();
-        let Captured { exit, out, err } = server.run(&args).await;
+        let CommandOutput { exit, out, err } = server.run(&args).await;
         assert_eq!((exit, out.trim(), err.as_str()), (Exit::Done, ID, ""));
         let requests = server.requests();
         assert!(requests.contains(said), "{requests}");
@@ -203,7 +206,7 @@ async fn unreadable_payload_fails_before_sending() {
         (&["--payload", "/dev/null", "--payload-type", "cat"], "is not a media type"),
     ] {
         let args = [&["submit", "graph"], args].concat();
-        let Captured { exit, err, .. } = run_without_server(&args).await;
+        let CommandOutput { exit, err, .. } = run_without_server(&args).await;
         assert_eq!((exit, err.contains(said)), (Exit::Usage, true), "{err}");
     }
     let alone = ["longhaul", "submit", "graph", "--payload-type", "x/cat"];
@@ -216,7 +219,7 @@ async fn storage_limit_error_suggests_purge() {
         refusal(SUBMIT, StatusCode::TOO_MANY_REQUESTS, "stored-limit", "Too much is stored.");
     let server = FakeServer::start(vec![full]).await;
     let args = ["submit", "graph", "--payload", "/dev/null"];
-    let Captured { exit, err, .. } = server.run(&args).await;
+    let CommandOutput { exit, err, .. } = server.run(&args).await;
     assert_eq!(exit, Exit::Server);
     insta::assert_snapshot!(err, @"
     error: Too much is stored. (429 stored-limit)
@@ -231,7 +234,7 @@ async fn result_file_equals_stdout_output() {
     let server = FakeServer::start(vec![json(GET, &completed())]).await;
     for format in [&[][..], &["--json"]] {
         let printed = server.run(&[&["result", ID, "-o", "-"], format].concat()).await.out;
-        let Captured { exit, out, err } =
+        let CommandOutput { exit, out, err } =
             server.run(&[&["result", ID, "-o", text(&path)], format].concat()).await;
         assert_eq!((exit, out.as_str(), err.as_str()), (Exit::Done, "", ""));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), printed);
@@ -242,9 +245,9 @@ async fn result_file_equals_stdout_output() {
 #[tokio::test]
 async fn artifacts_of_a_job_without_any_prints_a_note() {
     let server = FakeServer::start(vec![json(GET, &completed())]).await;
-    let Captured { exit, out, err } = server.run(&["artifacts", ID]).await;
+    let CommandOutput { exit, out, err } = server.run(&["artifacts", ID]).await;
     assert_eq!((exit, out.as_str(), err.trim()), (Exit::Done, "", "the job has no artifacts"));
-    let Captured { out, .. } = server.run(&["artifacts", ID, "--json"]).await;
+    let CommandOutput { out, .. } = server.run(&["artifacts", ID, "--json"]).await;
     assert_eq!(out, "{\"artifacts\":[]}\n");
 }
 
@@ -255,7 +258,8 @@ async fn missing_artifact_leaves_no_file() {
     let call = "GET /v1/jobs/01KA3V8J5T0000000000000000/artifacts/a";
     let missing = refusal(call, StatusCode::NOT_FOUND, "artifact-not-found", "There is no a.");
     let server = FakeServer::start(vec![missing]).await;
-    let Captured { exit, err, .. } = server.run(&["artifacts", ID, "a", "-o", text(&path)]).await;
+    let CommandOutput { exit, err, .. } =
+        server.run(&["artifacts", ID, "a", "-o", text(&path)]).await;
     assert_eq!(exit, Exit::Server);
     insta::assert_snapshot!(err, @"
     error: There is no a. (404 artifact-not-found)
@@ -274,7 +278,7 @@ async fn artifact_names_are_escaped_in_lists() {
     };
     let job = Job { artifacts: vec![artifact], ..completed() };
     let server = FakeServer::start(vec![json(GET, &job)]).await;
-    let Captured { out, .. } = server.run(&["artifacts", ID]).await;
+    let CommandOutput { out, .. } = server.run(&["artifacts", ID]).await;
     insta::assert_snapshot!(out, @r#"
     NAME       TYPE       SIZE
     \u001b[2J  image/png  1.50 MiB
@@ -286,7 +290,7 @@ async fn rotated_server_key_is_never_printed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("server.key");
     let before = longhaul::blob::Keyring::open(&file).unwrap();
-    let Captured { exit, out, err } =
+    let CommandOutput { exit, out, err } =
         run_without_server(&["rotate-key", "--data", text(folder.path())]).await;
     assert_eq!(exit, Exit::Done, "{err}");
     let now = longhaul::blob::Keyring::open(&file).unwrap();
@@ -301,7 +305,7 @@ async fn rotated_server_key_is_never_printed() {
     Running servers use it after a restart. Former keys stay in the file to decrypt existing data.
     ");
 
-    let Captured { exit, out, .. } =
+    let CommandOutput { exit, out, .. } =
         run_without_server(&["rotate-key", "--file", text(&file), "--json"]).await;
     assert_eq!(exit, Exit::Done);
     let id = longhaul::blob::Keyring::open(&file).unwrap().current_id().to_owned();
@@ -312,7 +316,7 @@ async fn rotated_server_key_is_never_printed() {
 async fn rotate_key_does_not_create_a_key_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("server.key");
-    let Captured { exit, err, .. } =
+    let CommandOutput { exit, err, .. } =
         run_without_server(&["rotate-key", "--file", text(&file)]).await;
     assert_eq!(exit, Exit::Usage);
     insta::assert_snapshot!(err.replace(text(folder.path()), "FOLDER"), @"

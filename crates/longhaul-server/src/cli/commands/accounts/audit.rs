@@ -2,12 +2,13 @@
 
 use clap::Args;
 use comfy_table::Cell;
+use longhaul::job::Timestamp;
 use longhaul_client::Client;
+use longhaul_client::wire::AuditEntry;
 
-use crate::cli::output::color::printable;
-use crate::cli::output::table;
+use crate::cli::output::table::{Header, TableRow, text};
 use crate::cli::output::time::relative;
-use crate::cli::{CliError, Exit, Ui};
+use crate::cli::{CliResult, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
@@ -22,36 +23,21 @@ pub(crate) struct AuditArgs {
     cursor: Option<String>,
 }
 
-pub(crate) async fn run(
-    args: &AuditArgs,
-    client: &Client,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: &AuditArgs, client: &Client, ui: &mut Ui<'_>) -> CliResult<()> {
     let AuditArgs { tenant, target, cursor } = args;
     let page = client.audit(tenant.as_deref(), target.as_deref(), cursor.as_deref()).await?;
-    if ui.json {
-        ui.value(&page)?;
-        return Ok(Exit::Done);
-    }
-    if page.entries.is_empty() {
-        ui.note("no audit entries");
-        return Ok(Exit::Done);
-    }
-    let now = ui.now();
-    let rows = page.entries.iter().map(|entry| {
-        vec![
-            Cell::new(relative(now, &entry.at)),
-            Cell::new(printable(&entry.tenant)),
-            Cell::new(printable(&entry.actor)),
-            Cell::new(printable(&entry.action)),
-            Cell::new(printable(&entry.target)),
-            Cell::new(printable(&entry.detail)),
-        ]
-    });
-    let header = ["TIME", "TENANT", "ACTOR", "ACTION", "TARGET", "DETAIL"];
-    ui.line(&table::layout(&header, rows, ui.out_style))?;
+    ui.list(&page, &page.entries, "no audit entries")?;
     if let Some(cursor) = &page.next_cursor {
-        ui.note(&ui.err_style.dim(&format!("next page: longhaul audit --cursor {cursor}")));
+        ui.dim_note(&format!("next page: longhaul audit --cursor {cursor}"));
     }
-    Ok(Exit::Done)
+    Ok(())
+}
+
+impl TableRow for AuditEntry {
+    const HEADER: Header = &["TIME", "TENANT", "ACTOR", "ACTION", "TARGET", "DETAIL"];
+
+    fn cells(&self, now: Timestamp) -> Vec<Cell> {
+        let Self { at, tenant, actor, action, target, detail, .. } = self;
+        [&relative(now, at), tenant, actor, action, target, detail].map(|cell| text(cell)).into()
+    }
 }

@@ -1,27 +1,20 @@
 //! `longhaul keys`.
 
-use std::time::Duration;
-
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Subcommand, ValueEnum};
 use comfy_table::Cell;
 use longhaul::job::Timestamp;
-use longhaul::job::parse_duration;
-use longhaul_client::Client;
 use longhaul_client::wire::{Instant, Key, KeyList, KeyRequest, NewKey, RotateRequest, Scope};
+use longhaul_client::{Client, DurationText};
+use serde_json::json;
 
-use crate::cli::output::color::{Style, printable};
-use crate::cli::output::table;
+use crate::cli::commands::all_pages;
+use crate::cli::output::color::printable;
+use crate::cli::output::table::{Header, TableRow, text};
 use crate::cli::output::time::relative;
-use crate::cli::{CliError, Exit, Ui};
-
-#[derive(Debug, Args)]
-pub(crate) struct KeysArgs {
-    #[command(subcommand)]
-    command: KeysCommand,
-}
+use crate::cli::{CliResult, Ui};
 
 #[derive(Debug, Subcommand)]
-enum KeysCommand {
+pub(crate) enum KeysCommand {
     /// Create an API key and print it; it is not shown again
     Create {
         /// Name of the key
@@ -33,8 +26,8 @@ enum KeysCommand {
         #[arg(long = "scope", value_enum, default_values = ["submit", "read"])]
         scopes: Vec<ScopeArg>,
         /// Lifetime, for example 90d [default: unlimited]
-        #[arg(long, value_name = "DURATION", value_parser = duration)]
-        expires_in: Option<Duration>,
+        #[arg(long, value_name = "DURATION")]
+        expires_in: Option<DurationText>,
         /// Requests per second [default: the limit of the tenant]
         #[arg(long, value_name = "N")]
         requests_per_second: Option<u32>,
@@ -50,8 +43,8 @@ enum KeysCommand {
         /// Id of the old key
         id: String,
         /// Time for which the old key stays valid [default: 1d]
-        #[arg(long, value_name = "DURATION", value_parser = duration)]
-        overlap: Option<Duration>,
+        #[arg(long, value_name = "DURATION")]
+        overlap: Option<DurationText>,
     },
     /// Revoke API keys
     Revoke {
@@ -62,7 +55,7 @@ enum KeysCommand {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum ScopeArg {
+pub(crate) enum ScopeArg {
     /// Submit and control jobs
     Submit,
     /// Read and watch jobs
@@ -84,82 +77,53 @@ impl ScopeArg {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map_err(|error| error.to_string())
-}
-
-pub(crate) async fn run(
-    args: KeysArgs,
-    client: &Client,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
-    match args.command {
+pub(crate) async fn run(command: KeysCommand, client: &Client, ui: &mut Ui<'_>) -> CliResult<()> {
+    match command {
         KeysCommand::Create { name, tenant, scopes, expires_in, requests_per_second } => {
-            let expires_at = expires_in.map(|span| Instant(ui.now().after(span).to_string()));
+            let expires_at = expires_in.map(|span| Instant(ui.now().after(span.0).to_string()));
             let scopes = scopes.into_iter().map(ScopeArg::to_wire).collect();
             let tenant = Some(tenant);
             let request = KeyRequest { tenant, name, scopes, expires_at, requests_per_second };
-            show_new(&client.create_key(&request).await?, ui)?;
+            show_new(&client.create_key(&request).await?, ui)
         }
-        KeysCommand::List { tenant } => list(tenant.as_deref(), client, ui).await?,
+        KeysCommand::List { tenant } => {
+            let keys = all_pages(async |cursor| {
+                let page = client.keys(tenant.as_deref(), cursor).await?;
+                Ok((page.keys, page.next_cursor))
+            });
+            let list = KeyList { keys: keys.await?, next_cursor: None };
+            ui.list(&list, &list.keys, "no API keys")
+        }
         KeysCommand::Rotate { id, overlap } => {
-            let request = RotateRequest { overlap: overlap.map(longhaul_client::DurationText) };
-            show_new(&client.rotate_key(&id, &request).await?, ui)?;
+            show_new(&client.rotate_key(&id, &RotateRequest { overlap }).await?, ui)
         }
         KeysCommand::Revoke { ids } => {
             for id in &ids {
                 client.revoke_key(id).await?;
-                if ui.json {
-                    ui.value(&serde_json::json!({"id": id, "revoked": true}))?;
-                } else {
-                    ui.line(&format!("{}  revoked", printable(id)))?;
-                }
+                let line = format!("{}  revoked", printable(id));
+                ui.print(&json!({"id": id, "revoked": true}), &line)?;
             }
+            Ok(())
         }
     }
-    Ok(Exit::Done)
 }
 
 /// Prints the key alone on stdout, so that it can be piped.
-fn show_new(new: &NewKey, ui: &mut Ui<'_>) -> Result<(), CliError> {
-    if ui.json {
-        return ui.value(new);
-    }
-    ui.line(&new.key)?;
+fn show_new(new: &NewKey, ui: &mut Ui<'_>) -> CliResult<()> {
+    ui.print(new, &new.key)?;
     let Key { id, tenant, .. } = &new.metadata;
-    let what =
-        format!("key {id} of tenant {}; save it now, it is not shown again", printable(tenant));
-    ui.note(&ui.err_style.dim(&what));
+    let tenant = printable(tenant);
+    ui.dim_note(&format!("key {id} of tenant {tenant}; save it now, it is not shown again"));
     Ok(())
 }
 
-async fn list(tenant: Option<&str>, client: &Client, ui: &mut Ui<'_>) -> Result<(), CliError> {
-    let mut keys = Vec::new();
-    let mut cursor = None;
-    loop {
-        let page = client.keys(tenant, cursor.as_deref()).await?;
-        keys.extend(page.keys);
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    if ui.json {
-        return ui.value(&KeyList { keys, next_cursor: None });
-    }
-    if keys.is_empty() {
-        ui.note("no API keys");
-        return Ok(());
-    }
-    ui.line(&rows(&keys, ui.now(), ui.out_style))
-}
+impl TableRow for Key {
+    const HEADER: Header = &["KEY", "TENANT", "NAME", "SCOPES", "STATE", "USED"];
 
-fn rows(keys: &[Key], now: Timestamp, style: Style) -> String {
-    let rows = keys.iter().map(|key| {
+    fn cells(&self, now: Timestamp) -> Vec<Cell> {
         let scopes: Vec<String> =
-            key.scopes.iter().map(|scope| format!("{scope:?}").to_lowercase()).collect();
-        let ago = |at: &Option<Instant>| at.as_ref().map(|at| relative(now, at));
-        let state = match (&key.revoked_at, &key.expires_at) {
+            self.scopes.iter().map(|scope| format!("{scope:?}").to_lowercase()).collect();
+        let state = match (&self.revoked_at, &self.expires_at) {
             (Some(at), _) => format!("revoked {}", relative(now, at)),
             (None, Some(at)) if at.as_str() <= now.to_string().as_str() => {
                 format!("expired {}", relative(now, at))
@@ -167,14 +131,14 @@ fn rows(keys: &[Key], now: Timestamp, style: Style) -> String {
             (None, Some(at)) => format!("expires {}", relative(now, at)),
             (None, None) => "valid".to_owned(),
         };
+        let used = self.last_used_at.as_ref().map(|at| relative(now, at));
         vec![
-            Cell::new(&key.id),
-            Cell::new(printable(&key.tenant)),
-            Cell::new(printable(&key.name)),
+            Cell::new(&self.id),
+            text(&self.tenant),
+            text(&self.name),
             Cell::new(scopes.join(" ")),
             Cell::new(state),
-            Cell::new(ago(&key.last_used_at).unwrap_or_else(|| "never".to_owned())),
+            Cell::new(used.as_deref().unwrap_or("never")),
         ]
-    });
-    table::layout(&["KEY", "TENANT", "NAME", "SCOPES", "STATE", "USED"], rows, style)
+    }
 }

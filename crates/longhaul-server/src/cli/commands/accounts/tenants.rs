@@ -1,15 +1,18 @@
 //! `longhaul tenants`.
 
+use std::slice;
+
 use clap::{Args, Subcommand, ValueEnum};
 use comfy_table::Cell;
+use longhaul::job::Timestamp;
 use longhaul_client::Client;
 use longhaul_client::wire::{
     LimitsPatch, Subscription, Tenant, TenantList, TenantPatch, TenantRequest,
 };
 
-use crate::cli::output::color::{Style, printable};
-use crate::cli::output::table;
-use crate::cli::{CliError, Exit, Ui};
+use crate::cli::commands::all_pages;
+use crate::cli::output::table::{Header, TableRow, text};
+use crate::cli::{CliResult, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct TenantsArgs {
@@ -85,22 +88,27 @@ fn limit<T: std::str::FromStr>(text: &str) -> Result<Limit<T>, String> {
     Ok(Limit(Some(number)))
 }
 
-pub(crate) async fn run(
-    args: TenantsArgs,
-    client: &Client,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: TenantsArgs, client: &Client, ui: &mut Ui<'_>) -> CliResult<()> {
     match args.command.unwrap_or(TenantsCommand::List) {
-        TenantsCommand::List => list(client, ui).await?,
+        TenantsCommand::List => {
+            let tenants = all_pages(async |cursor| {
+                let page = client.tenants(cursor).await?;
+                Ok((page.tenants, page.next_cursor))
+            });
+            let list = TenantList { tenants: tenants.await?, next_cursor: None };
+            let none = "no tenants; create one with `longhaul tenants create ID`";
+            ui.list(&list, &list.tenants, none)
+        }
         TenantsCommand::Create { id, name } => {
-            show(client.create_tenant(&TenantRequest { id, name }).await?, ui)?;
+            let tenant = client.create_tenant(&TenantRequest { id, name }).await?;
+            ui.print(&tenant, &ui.table(slice::from_ref(&tenant)))
         }
         TenantsCommand::Set(args) => {
             let id = args.id.clone();
-            show(client.change_tenant(&id, &patch(args)).await?, ui)?;
+            let tenant = client.change_tenant(&id, &patch(args)).await?;
+            ui.print(&tenant, &ui.table(slice::from_ref(&tenant)))
         }
     }
-    Ok(Exit::Done)
 }
 
 fn patch(args: SetArgs) -> TenantPatch {
@@ -123,55 +131,26 @@ fn patch(args: SetArgs) -> TenantPatch {
     }
 }
 
-fn show(tenant: Tenant, ui: &mut Ui<'_>) -> Result<(), CliError> {
-    if ui.json {
-        return ui.value(&tenant);
-    }
-    ui.line(&rows(&[tenant], ui.out_style))
-}
+impl TableRow for Tenant {
+    const HEADER: Header =
+        &["TENANT", "NAME", "SUBSCRIPTION", "REQUESTS/S", "PENDING", "RUNNING", "STORED", "INPUT"];
 
-async fn list(client: &Client, ui: &mut Ui<'_>) -> Result<(), CliError> {
-    let mut tenants = Vec::new();
-    let mut cursor = None;
-    loop {
-        let page = client.tenants(cursor.as_deref()).await?;
-        tenants.extend(page.tenants);
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    if ui.json {
-        return ui.value(&TenantList { tenants, next_cursor: None });
-    }
-    if tenants.is_empty() {
-        ui.note("no tenants; create one with `longhaul tenants create ID`");
-        return Ok(());
-    }
-    ui.line(&rows(&tenants, ui.out_style))
-}
-
-fn rows(tenants: &[Tenant], style: Style) -> String {
-    let rows = tenants.iter().map(|tenant| {
-        let subscription = match tenant.subscription {
+    fn cells(&self, _: Timestamp) -> Vec<Cell> {
+        let subscription = match self.subscription {
             Subscription::Active => "active",
             Subscription::PastDue => "past due",
             Subscription::Suspended => "suspended",
         };
-        let number = |limit: Option<u64>| limit.map_or_else(|| "-".to_owned(), |n| n.to_string());
-        let limits = &tenant.limits;
-        vec![
-            Cell::new(printable(&tenant.id)),
-            Cell::new(printable(&tenant.name)),
-            Cell::new(subscription),
-            Cell::new(number(limits.requests_per_second.map(u64::from))),
-            Cell::new(number(limits.pending_max)),
-            Cell::new(number(limits.running_max.map(u64::from))),
-            Cell::new(number(limits.stored_bytes_max)),
-            Cell::new(number(limits.input_bytes_max)),
-        ]
-    });
-    let header =
-        ["TENANT", "NAME", "SUBSCRIPTION", "REQUESTS/S", "PENDING", "RUNNING", "STORED", "INPUT"];
-    table::layout(&header, rows, style)
+        let limits = &self.limits;
+        let numbers = [
+            limits.requests_per_second.map(u64::from),
+            limits.pending_max,
+            limits.running_max.map(u64::from),
+            limits.stored_bytes_max,
+            limits.input_bytes_max,
+        ];
+        let limit = |limit: Option<u64>| limit.map_or_else(|| Cell::new("-"), Cell::new);
+        let texts = [text(&self.id), text(&self.name), Cell::new(subscription)];
+        texts.into_iter().chain(numbers.map(limit)).collect()
+    }
 }

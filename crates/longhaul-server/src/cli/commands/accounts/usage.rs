@@ -6,7 +6,7 @@ use longhaul_client::wire::{Instant, UsageBy};
 use longhaul_client::{Client, UsageRequest};
 
 use crate::cli::output::table;
-use crate::cli::{CliError, Exit, Ui};
+use crate::cli::{CliResult, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct UsageArgs {
@@ -31,25 +31,17 @@ fn instant(text: &str) -> Result<Instant, String> {
         .ok_or_else(|| "expected a date such as 2026-11-01 or an RFC 3339 instant".to_owned())
 }
 
-pub(crate) async fn run(
-    args: UsageArgs,
-    client: &Client,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: UsageArgs, client: &Client, ui: &mut Ui<'_>) -> CliResult<()> {
     let UsageArgs { from, to, by, csv } = args;
     let request = UsageRequest { from, to, by: Some(by) };
     if csv {
         ui.bytes(&client.usage_csv(&request).await?)?;
-        ui.flush()?;
-        return Ok(Exit::Done);
+        return ui.flush();
     }
     let usage = client.usage(&request).await?;
-    if ui.json {
-        ui.value(&usage)?;
-    } else if usage.rows.is_empty() {
+    if usage.rows.is_empty() && !ui.json {
         ui.note(&format!("no job finished between {} and {}", usage.from, usage.to));
-    } else {
-        ui.line(&table::usage(&usage, ui.out_style))?;
+        return Ok(());
     }
-    Ok(Exit::Done)
+    ui.print(&usage, &table::usage(&usage, ui.out_style))
 }

@@ -10,8 +10,7 @@ use serde_json::json;
 use crate::cli::output::atomic_file::{OutputFile, OutputTarget};
 use crate::cli::output::color::printable;
 use crate::cli::output::progress_bar::TransferBar;
-use crate::cli::output::table;
-use crate::cli::{CliError, Exit, Ui};
+use crate::cli::{CliError, CliResult, Exit, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct ArtifactsArgs {
@@ -24,13 +23,10 @@ pub(crate) struct ArtifactsArgs {
     output: Option<PathBuf>,
 }
 
-pub(crate) async fn run(
-    args: &ArtifactsArgs,
-    client: &Client,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: &ArtifactsArgs, client: &Client, ui: &mut Ui<'_>) -> CliResult {
     let Some(name) = &args.name else {
-        list(&args.job, client, ui).await?;
+        let artifacts = client.job(&args.job, None).await?.artifacts;
+        ui.list(&json!({"artifacts": artifacts}), &artifacts, "the job has no artifacts")?;
         return Ok(Exit::Done);
     };
     let target = match &args.output {
@@ -48,25 +44,13 @@ pub(crate) async fn run(
     }
 }
 
-async fn list(job: &str, client: &Client, ui: &mut Ui<'_>) -> Result<(), CliError> {
-    let artifacts = client.job(job, None).await?.artifacts;
-    if ui.json {
-        return ui.value(&json!({"artifacts": artifacts}));
-    }
-    if artifacts.is_empty() {
-        ui.note("the job has no artifacts");
-        return Ok(());
-    }
-    ui.line(&table::artifacts(&artifacts, ui.out_style))
-}
-
 async fn download(
     job: &str,
     name: &str,
     target: &OutputTarget,
     client: &Client,
     ui: &mut Ui<'_>,
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     // Opened first, so that nothing is downloaded that cannot be saved.
     let file = target.open()?;
     let download = client.artifact(job, name).await?;
@@ -79,11 +63,8 @@ async fn download(
         }));
     }
     if ui.err_is_terminal {
-        ui.note(&format!(
-            "{}  {}",
-            path.display(),
-            ui.err_style.dim(&HumanBytes(size).to_string())
-        ));
+        let size = ui.err_style.dim(&HumanBytes(size).to_string());
+        ui.note(&format!("{}  {size}", path.display()));
     }
     Ok(())
 }
@@ -94,7 +75,7 @@ async fn receive(
     name: &str,
     mut file: OutputFile,
     ui: &mut Ui<'_>,
-) -> Result<u64, CliError> {
+) -> CliResult<u64> {
     let on_terminal = matches!(file, OutputFile::Stdout) && ui.out_is_terminal;
     let bar =
         TransferBar::new(name, download.size(), ui.err_is_terminal && !on_terminal, ui.err_style);
@@ -110,7 +91,7 @@ async fn receive(
 
 /// Returns the file in the working directory for an artifact. The name comes from a server, so it
 /// must not contain a path.
-fn default_file(name: &str) -> Result<PathBuf, CliError> {
+fn default_file(name: &str) -> CliResult<PathBuf> {
     let path = Path::new(name);
     let is_file_name = path.file_name().is_some_and(|file| file == name)
         && !name.contains('\\')
@@ -118,10 +99,8 @@ fn default_file(name: &str) -> Result<PathBuf, CliError> {
     if is_file_name {
         return Ok(path.to_owned());
     }
-    Err(CliError::Usage {
-        message: format!("{:?} is not a file name", printable(name)),
-        hint: Some("name the output file with -o".to_owned()),
-    })
+    let message = format!("{:?} is not a file name", printable(name));
+    Err(CliError::usage_with_hint(message, "name the output file with -o"))
 }
 
 #[cfg(test)]

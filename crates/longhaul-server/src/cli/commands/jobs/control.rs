@@ -6,7 +6,7 @@ use longhaul_client::{Client, ClientError};
 use serde_json::json;
 
 use crate::cli::output::color::printable;
-use crate::cli::{CliError, Exit, Ui};
+use crate::cli::{CliError, CliResult, Exit, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct JobIds {
@@ -15,68 +15,42 @@ pub(crate) struct JobIds {
     jobs: Vec<String>,
 }
 
-pub(crate) async fn cancel(
-    ids: &JobIds,
-    client: &Client,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
-    let mut exit = Exit::Done;
-    for id in &ids.jobs {
-        exit = report(client.cancel(id).await, exit, ui, print_job)?;
-    }
-    Ok(exit)
+pub(crate) async fn cancel(ids: &JobIds, client: &Client, ui: &mut Ui<'_>) -> CliResult {
+    for_each(ids, ui, async |id, ui| print_job(&client.cancel(id).await?, ui)).await
 }
 
-pub(crate) async fn resume(
-    ids: &JobIds,
-    client: &Client,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
-    let mut exit = Exit::Done;
-    for id in &ids.jobs {
-        exit = report(client.resume(id).await, exit, ui, print_job)?;
-    }
-    Ok(exit)
+pub(crate) async fn resume(ids: &JobIds, client: &Client, ui: &mut Ui<'_>) -> CliResult {
+    for_each(ids, ui, async |id, ui| print_job(&client.resume(id).await?, ui)).await
 }
 
-pub(crate) async fn purge(
-    ids: &JobIds,
-    client: &Client,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
-    let mut exit = Exit::Done;
-    for id in &ids.jobs {
-        exit = report(client.purge(id).await, exit, ui, |&(), ui| {
-            if ui.json {
-                ui.value(&json!({"jobId": id, "purged": true}))
-            } else {
-                ui.line(&format!("{id}  purged"))
-            }
-        })?;
-    }
-    Ok(exit)
+pub(crate) async fn purge(ids: &JobIds, client: &Client, ui: &mut Ui<'_>) -> CliResult {
+    for_each(ids, ui, async |id, ui| {
+        client.purge(id).await?;
+        ui.print(&json!({"jobId": id, "purged": true}), &format!("{id}  purged"))
+    })
+    .await
 }
 
-/// Prints the result for one job. A rejection does not stop the remaining jobs; an unreachable
+/// Controls one job after the other. A rejection does not stop the remaining jobs; an unreachable
 /// server does.
-fn report<T>(
-    outcome: Result<T, ClientError>,
-    exit: Exit,
+async fn for_each(
+    ids: &JobIds,
     ui: &mut Ui<'_>,
-    print: impl FnOnce(&T, &mut Ui<'_>) -> Result<(), CliError>,
-) -> Result<Exit, CliError> {
-    match outcome {
-        Ok(value) => print(&value, ui).map(|()| exit),
-        Err(error @ ClientError::Refused(_)) => Ok(ui.report(&error.into())),
-        Err(error) => Err(error.into()),
+    control: impl AsyncFn(&str, &mut Ui<'_>) -> CliResult<()>,
+) -> CliResult {
+    let mut exit = Exit::Done;
+    for id in &ids.jobs {
+        match control(id, ui).await {
+            Ok(()) => {}
+            Err(error @ CliError::Client(ClientError::Refused(_))) => exit = ui.report(&error),
+            Err(error) => return Err(error),
+        }
     }
+    Ok(exit)
 }
 
-fn print_job(job: &Job, ui: &mut Ui<'_>) -> Result<(), CliError> {
-    if ui.json {
-        return ui.value(job);
-    }
+fn print_job(job: &Job, ui: &mut Ui<'_>) -> CliResult<()> {
     let phase = job.phase.as_deref().map(|phase| format!(" · {}", printable(phase)));
     let status = ui.out_style.status(job.status, 0);
-    ui.line(&format!("{}  {status}{}", job.job_id, phase.unwrap_or_default()))
+    ui.print(job, &format!("{}  {status}{}", job.job_id, phase.unwrap_or_default()))
 }

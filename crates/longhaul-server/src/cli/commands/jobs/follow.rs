@@ -7,7 +7,7 @@ use longhaul_client::{Client, ClientError, Events, Update};
 
 use crate::cli::output::job_line;
 use crate::cli::output::live_line::LiveLine;
-use crate::cli::{CliError, Exit, Global, Ui};
+use crate::cli::{CliResult, Global, Ui};
 
 /// Longest wait of one request for a job without an event stream.
 const RESUMED_WAIT: Duration = Duration::from_secs(10);
@@ -25,13 +25,6 @@ pub(crate) enum FollowView {
     Silent,
 }
 
-/// End of a wait.
-pub(crate) enum FollowEnd {
-    Job(Box<Job>),
-    /// Ctrl-C.
-    Interrupted,
-}
-
 impl FollowView {
     /// Returns the view for a command whose output is the result, so that changes go to stderr.
     pub(crate) fn of_waiting(ui: &Ui<'_>) -> Self {
@@ -43,20 +36,26 @@ impl FollowView {
     }
 }
 
-/// Shows each change of `job` until it finishes, or until Ctrl-C.
+/// Shows each change of `job` and returns its end. Returns `None` after Ctrl-C, which ends only the
+/// wait, and prints the commands to watch or cancel the job.
 pub(crate) async fn follow(
     job: Job,
     client: &Client,
+    global: &Global,
     view: &FollowView,
     ui: &mut Ui<'_>,
-) -> Result<FollowEnd, CliError> {
+) -> CliResult<Option<Box<Job>>> {
+    let id = job.job_id.clone();
     tokio::select! {
-        ended = wait_for_end(job, client, view, ui) => Ok(FollowEnd::Job(ended?)),
-        interrupted = tokio::signal::ctrl_c() => {
-            interrupted?;
-            Ok(FollowEnd::Interrupted)
-        }
+        ended = wait_for_end(job, client, view, ui) => return ended.map(Some),
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
     }
+    ui.note(&format!(
+        "\nThe job continues. Watch it:  {}\n                  Cancel it: {}",
+        ui.err_style.bold(&global.hint("watch", &id)),
+        ui.err_style.bold(&global.hint("cancel", &id)),
+    ));
+    Ok(None)
 }
 
 async fn wait_for_end(
@@ -64,7 +63,7 @@ async fn wait_for_end(
     client: &Client,
     view: &FollowView,
     ui: &mut Ui<'_>,
-) -> Result<Box<Job>, CliError> {
+) -> CliResult<Box<Job>> {
     let mut live =
         matches!(view, FollowView::Live).then(|| LiveLine::new(&job, ui.now(), ui.err_style));
     let mut events = client.events(&job.job_id).after(job.version);
@@ -89,7 +88,7 @@ async fn next_change(
     events: &mut Events,
     mut live: Option<&mut LiveLine>,
     ui: &mut Ui<'_>,
-) -> Result<Option<Box<Job>>, CliError> {
+) -> CliResult<Option<Box<Job>>> {
     while let Some(update) = events.next().await? {
         match update {
             Update::Job(job) => return Ok(Some(job)),
@@ -104,7 +103,7 @@ fn show(
     view: &FollowView,
     live: Option<&mut LiveLine>,
     ui: &mut Ui<'_>,
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     let now = ui.now();
     match view {
         FollowView::Live => {
@@ -125,18 +124,6 @@ fn show(
 fn connection_lost(error: &ClientError, live: Option<&mut LiveLine>, ui: &mut Ui<'_>) {
     match live {
         Some(live) => live.reconnecting(),
-        None => ui.note(
-            &ui.err_style.dim(&format!("connection lost, retrying (the job is safe): {error}")),
-        ),
+        None => ui.dim_note(&format!("connection lost, retrying (the job is safe): {error}")),
     }
-}
-
-/// Prints the commands to watch or cancel the job, because Ctrl-C ends only the wait.
-pub(crate) fn interrupted(id: &str, global: &Global, ui: &mut Ui<'_>) -> Exit {
-    ui.note(&format!(
-        "\nThe job continues. Watch it:  {}\n                  Cancel it: {}",
-        ui.err_style.bold(&global.hint("watch", id)),
-        ui.err_style.bold(&global.hint("cancel", id)),
-    ));
-    Exit::Interrupted
 }

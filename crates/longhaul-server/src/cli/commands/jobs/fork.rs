@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::cli::{CliError, Exit, Global, Ui};
+use crate::cli::{CliResult, Global, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
@@ -13,20 +13,12 @@ pub(crate) struct ForkArgs {
     from_step: Option<String>,
 }
 
-pub(crate) async fn run(
-    args: &ForkArgs,
-    global: &Global,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: &ForkArgs, global: &Global, ui: &mut Ui<'_>) -> CliResult<()> {
     let job = global.client()?.fork(&args.job, args.from_step.as_deref()).await?;
-    if ui.json {
-        ui.value(&job)?;
-        return Ok(Exit::Done);
-    }
-    ui.line(&job.job_id)?;
+    ui.print(&job, &job.job_id)?;
     if ui.live() {
         let watch = global.hint("watch", &job.job_id);
-        ui.note(&ui.err_style.dim(&format!("forked from {} · {watch}", args.job)));
+        ui.dim_note(&format!("forked from {} · {watch}", args.job));
     }
-    Ok(Exit::Done)
+    Ok(())
 }

@@ -6,8 +6,7 @@ use longhaul_client::wire::{Job, Step};
 use serde::Serialize;
 
 use crate::cli::output::job_details::job_details;
-use crate::cli::output::table;
-use crate::cli::{CliError, Exit, Ui};
+use crate::cli::{CliResult, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
@@ -27,26 +26,14 @@ struct JobWithSteps {
     steps: Option<Vec<Step>>,
 }
 
-pub(crate) async fn run(
-    args: &GetArgs,
-    client: &Client,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: &GetArgs, client: &Client, ui: &mut Ui<'_>) -> CliResult<()> {
     let job = client.job(&args.job, None).await?;
     let steps = if args.steps { Some(client.steps(&args.job).await?) } else { None };
-    if ui.json {
-        ui.value(&JobWithSteps { job, steps })?;
-        return Ok(Exit::Done);
-    }
     let mut text = job_details(&job, ui.now(), ui.out_style);
     match steps.as_deref() {
         None => {}
         Some([]) => text.push_str("\n\nno finished steps"),
-        Some(steps) => {
-            text.push_str("\n\n");
-            text.push_str(&table::steps(steps, ui.out_style));
-        }
+        Some(steps) => text.extend(["\n\n", &ui.table(steps)]),
     }
-    ui.line(&text)?;
-    Ok(Exit::Done)
+    ui.print(&JobWithSteps { job, steps }, &text)
 }

@@ -1,50 +1,34 @@
 //! Input of a job: inline JSON, a file, or stdin.
 
-use std::io::Read as _;
-
 use longhaul_client::wire::RawJson;
 
-use crate::cli::CliError;
+use crate::cli::{CliError, CliResult};
 
 /// Characters of a malformed line before and after the error.
 const CONTEXT_CHARS: usize = 30;
 
 /// Reads `INPUT_JSON`, `@FILE` or `-`. Defaults to `{}`.
-pub(crate) fn read(argument: Option<&str>) -> Result<RawJson, CliError> {
-    let (source, text) = match argument {
-        None => ("the input".to_owned(), "{}".to_owned()),
-        Some("-") => {
-            let mut text = String::new();
-            std::io::stdin()
-                .read_to_string(&mut text)
-                .map_err(|error| CliError::usage(format!("cannot read stdin: {error}")))?;
-            ("stdin".to_owned(), text)
-        }
-        Some(argument) => match argument.strip_prefix('@') {
-            Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .map_err(|error| CliError::usage(format!("cannot read {path}: {error}")))?;
-                (path.to_owned(), text)
-            }
-            None => ("the input".to_owned(), argument.to_owned()),
-        },
+pub(crate) fn read(argument: Option<&str>) -> CliResult<RawJson> {
+    let argument = argument.unwrap_or("{}");
+    let (source, text) = match argument.strip_prefix('@') {
+        None if argument != "-" => return check("the input", argument),
+        None => ("stdin", std::io::read_to_string(std::io::stdin())),
+        Some(path) => (path, std::fs::read_to_string(path)),
     };
-    check(&source, &text)
+    let text = text.map_err(|error| CliError::usage(format!("cannot read {source}: {error}")))?;
+    check(source, &text)
 }
 
-fn check(source: &str, text: &str) -> Result<RawJson, CliError> {
+fn check(source: &str, text: &str) -> CliResult<RawJson> {
     if text.trim().is_empty() {
-        return Err(CliError::Usage {
-            message: format!("{source} is empty, which is not JSON"),
-            hint: Some("omit it for {}, or write null".to_owned()),
-        });
+        let message = format!("{source} is empty, which is not JSON");
+        return Err(CliError::usage_with_hint(message, "omit it for {}, or write null"));
     }
     if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
         let excerpt = excerpt(text, error.line(), error.column());
-        return Err(CliError::Usage {
-            message: format!("{source} is not valid JSON: {error}\n{excerpt}"),
-            hint: Some(r#"quote JSON for the shell, for example '{"steps": 3}'"#.to_owned()),
-        });
+        let message = format!("{source} is not valid JSON: {error}\n{excerpt}");
+        let hint = r#"quote JSON for the shell, for example '{"steps": 3}'"#;
+        return Err(CliError::usage_with_hint(message, hint));
     }
     RawJson::from_text(text.trim())
         .map_err(|error| CliError::usage(format!("{source} is not valid JSON: {error}")))
@@ -71,7 +55,7 @@ mod tests {
     use super::*;
 
     fn error_for(text: &str) -> String {
-        check("the input", text).unwrap_err().message()
+        check("the input", text).unwrap_err().to_string()
     }
 
     #[test]

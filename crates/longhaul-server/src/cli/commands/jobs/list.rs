@@ -5,8 +5,7 @@ use longhaul_client::wire::{JobFilter, Status};
 use longhaul_client::{Client, ListRequest};
 
 use crate::cli::commands::jobs::submit::{Label, parse_label};
-use crate::cli::output::table;
-use crate::cli::{CliError, Exit, Ui};
+use crate::cli::{CliResult, Ui};
 
 const LIMIT: u32 = 20;
 
@@ -32,11 +31,7 @@ pub(crate) struct ListArgs {
     cursor: Option<String>,
 }
 
-pub(crate) async fn run(
-    args: ListArgs,
-    client: &Client,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: ListArgs, client: &Client, ui: &mut Ui<'_>) -> CliResult<()> {
     let filter = JobFilter {
         status: args.status,
         kind: args.kind,
@@ -46,17 +41,9 @@ pub(crate) async fn run(
     };
     let request = ListRequest { filter, limit: Some(args.limit), cursor: args.cursor };
     let list = client.list(&request).await?;
-    if ui.json {
-        ui.value(&list)?;
-        return Ok(Exit::Done);
-    }
-    if list.jobs.is_empty() {
-        ui.note("no matching jobs");
-        return Ok(Exit::Done);
-    }
-    ui.line(&table::jobs(&list.jobs, ui.now(), ui.out_style))?;
+    ui.list(&list, &list.jobs, "no matching jobs")?;
     if let Some(cursor) = list.next_cursor {
-        ui.note(&ui.err_style.dim(&format!("next page: --cursor {cursor}")));
+        ui.dim_note(&format!("next page: --cursor {cursor}"));
     }
-    Ok(Exit::Done)
+    Ok(())
 }

@@ -7,7 +7,7 @@ use longhaul_client::wire::{Job, SubmitRequest};
 use longhaul_client::{Client, Payload, SubmitOptions};
 
 use crate::cli::output::progress_bar::TransferBar;
-use crate::cli::{CliError, Ui, is_dash};
+use crate::cli::{CliResult, Ui, is_dash};
 
 /// Name of a payload from stdin.
 const STDIN: &str = "stdin";
@@ -30,26 +30,18 @@ pub(crate) async fn submit(
     args: &PayloadArgs,
     options: &SubmitOptions,
     ui: &mut Ui<'_>,
-) -> Result<Job, CliError> {
-    let mut payload = if is_dash(path) {
-        Payload::reader(STDIN, tokio::io::stdin())
+) -> CliResult<Job> {
+    let (mut payload, name, size) = if is_dash(path) {
+        (Payload::reader(STDIN, tokio::io::stdin()), STDIN.to_owned(), None)
     } else {
-        Payload::file(path)
+        // Errors are reported by the upload.
+        let file = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
+        (Payload::file(path), path.display().to_string(), file.map(|file| file.len()))
     };
     if let Some(content_type) = &args.payload_type {
         payload = payload.content_type(content_type);
     }
-    let bar = TransferBar::new(&name(path), size(path), ui.err_is_terminal, ui.err_style);
+    let bar = TransferBar::new(&name, size, ui.err_is_terminal, ui.err_style);
     let payload = payload.on_progress(bar.callback());
     Ok(client.submit_with_payload(request, payload, options).await?)
-}
-
-fn name(path: &Path) -> String {
-    if is_dash(path) { STDIN.to_owned() } else { path.display().to_string() }
-}
-
-/// Returns the size for the progress bar; errors are reported by the upload.
-fn size(path: &Path) -> Option<u64> {
-    let file = std::fs::metadata(path).ok().filter(|file| file.is_file() && !is_dash(path));
-    file.map(|file| file.len())
 }

@@ -1,34 +1,18 @@
 //! `longhaul receipt`.
 
-use clap::Args;
 use longhaul_client::Client;
 use longhaul_client::wire::{Receipt, Stored, StoredRole};
 
 use crate::cli::output::color::{Paint, Style};
-use crate::cli::output::table;
-use crate::cli::{CliError, Exit, Ui};
+use crate::cli::{CliResult, Ui};
 
-#[derive(Debug, Args)]
-pub(crate) struct ReceiptArgs {
-    /// Job id; the job may be deleted
-    job: String,
-}
-
-pub(crate) async fn run(
-    args: &ReceiptArgs,
-    client: &Client,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
-    let receipt = client.receipt(&args.job).await?;
-    if ui.json {
-        ui.value(&receipt)?;
-        return Ok(Exit::Done);
-    }
-    ui.line(&summary(&receipt, ui.out_style))?;
+pub(crate) async fn run(id: &str, client: &Client, ui: &mut Ui<'_>) -> CliResult<()> {
+    let receipt = client.receipt(id).await?;
+    let mut text = summary(&receipt, ui.out_style);
     if !receipt.stored.is_empty() {
-        ui.line(&format!("\n{}", table::stored(&receipt.stored, ui.out_style)))?;
+        text.extend(["\n\n", &ui.table(&receipt.stored)]);
     }
-    Ok(Exit::Done)
+    ui.print(&receipt, &text)
 }
 
 /// Formats what can still be read, then what is still stored.
@@ -52,8 +36,7 @@ fn verdict(receipt: &Receipt) -> (Paint, String) {
         return (Paint::Green, text);
     }
     if receipt.unreadable {
-        let text = format!("Nothing stored for job {id} can be read any more.");
-        return (Paint::Green, text);
+        return (Paint::Green, format!("Nothing stored for job {id} can be read any more."));
     }
     let all = receipt.stored.len();
     let readable = receipt.stored.iter().filter(|stored| is_readable(stored)).count();
@@ -72,6 +55,8 @@ fn is_readable(stored: &Stored) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::output::table::table;
+    use crate::cli::testing::now;
 
     fn stored(role: StoredRole, gone: bool) -> Stored {
         let at = || gone.then(|| "2026-11-15T08:00:04.200Z".into());
@@ -100,7 +85,7 @@ mod tests {
             deleted: stored.iter().all(|one| one.deleted_at.is_some()),
             stored,
         };
-        let table = table::stored(&receipt.stored, Style::PLAIN);
+        let table = table(&receipt.stored, now(), Style::PLAIN);
         format!("{}\n\n{table}", summary(&receipt, Style::PLAIN))
     }
 

@@ -7,12 +7,11 @@ use longhaul_client::{Client, ClientError, DurationText, SubmitOptions};
 use longhaul_server::config::nearest;
 use ulid::Ulid;
 
-use crate::cli::commands::jobs::follow::{FollowEnd, FollowView, follow, interrupted};
+use crate::cli::commands::jobs::follow::{FollowView, follow};
 use crate::cli::commands::jobs::input;
-use crate::cli::commands::jobs::payload;
-use crate::cli::commands::jobs::payload::PayloadArgs;
+use crate::cli::commands::jobs::payload::{self, PayloadArgs};
 use crate::cli::output::job_line;
-use crate::cli::{CliError, Exit, Global, Ui, is_dash};
+use crate::cli::{CliError, CliResult, Exit, Global, Ui, is_dash};
 
 /// Name and value of a label.
 pub(crate) type Label = (String, String);
@@ -67,11 +66,7 @@ pub(crate) struct SubmitArgs {
     webhook_secret: Option<String>,
 }
 
-pub(crate) async fn run(
-    args: SubmitArgs,
-    global: &Global,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: SubmitArgs, global: &Global, ui: &mut Ui<'_>) -> CliResult {
     let client = global.client()?;
     let input = read_input(&args)?;
     // Always a key, so that a lost response can be retried without running the job twice.
@@ -89,14 +84,13 @@ pub(crate) async fn run(
     if !wait {
         return accepted(&job, global, ui);
     }
-    let id = job.job_id.clone();
-    match follow(job, &client, &FollowView::of_waiting(ui), ui).await? {
-        FollowEnd::Job(job) => ended(&job, payload.payload.is_some(), global, ui),
-        FollowEnd::Interrupted => Ok(interrupted(&id, global, ui)),
+    match follow(job, &client, global, &FollowView::of_waiting(ui), ui).await? {
+        Some(job) => ended(&job, payload.payload.is_some(), global, ui),
+        None => Ok(Exit::Interrupted),
     }
 }
 
-fn read_input(args: &SubmitArgs) -> Result<RawJson, CliError> {
+fn read_input(args: &SubmitArgs) -> CliResult<RawJson> {
     match (args.input.as_deref(), &args.payload.payload) {
         (None, Some(_)) => Ok(RawJson::null()),
         (Some("-"), Some(path)) if is_dash(path) => {
@@ -142,21 +136,17 @@ async fn with_suggestion(error: ClientError, kind: &str, client: &Client) -> Cli
 }
 
 /// Prints the id alone on stdout, so that `id=$(longhaul submit …)` works.
-fn accepted(job: &Job, global: &Global, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
-    if ui.json {
-        ui.value(job)?;
-        return Ok(Exit::Done);
-    }
-    ui.line(&job.job_id)?;
+fn accepted(job: &Job, global: &Global, ui: &mut Ui<'_>) -> CliResult {
+    ui.print(job, &job.job_id)?;
     if ui.live() {
         let watch = global.hint("watch", &job.job_id);
-        ui.note(&ui.err_style.dim(&format!("{} is {} · {watch}", job.kind, job.status)));
+        ui.dim_note(&format!("{} is {} · {watch}", job.kind, job.status));
     }
     Ok(Exit::Done)
 }
 
 /// Prints the end of a job and its result.
-fn ended(job: &Job, had_payload: bool, global: &Global, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+fn ended(job: &Job, had_payload: bool, global: &Global, ui: &mut Ui<'_>) -> CliResult {
     if ui.json {
         ui.value(job)?;
         return Ok(Exit::of(job.status));
@@ -166,11 +156,11 @@ fn ended(job: &Job, had_payload: bool, global: &Global, ui: &mut Ui<'_>) -> Resu
         Status::Completed => ui.document(&job.result.clone().unwrap_or_default())?,
         Status::Failed | Status::Cancelled if had_payload => {
             let receipt = global.hint("receipt", &job.job_id);
-            ui.note(&ui.err_style.dim(&format!("  its payload is destroyed: {receipt}")));
+            ui.dim_note(&format!("  its payload is destroyed: {receipt}"));
         }
         Status::Failed | Status::Cancelled => {
             let resume = global.hint("resume", &job.job_id);
-            ui.note(&ui.err_style.dim(&format!("  resume after its last finished step: {resume}")));
+            ui.dim_note(&format!("  resume after its last finished step: {resume}"));
         }
         Status::Pending | Status::Running | Status::Waiting => {}
     }

@@ -1,27 +1,13 @@
 //! `longhaul watch`.
 
-use clap::Args;
+use crate::cli::commands::jobs::follow::{FollowView, follow};
+use crate::cli::{CliResult, Exit, Global, Ui};
 
-use crate::cli::commands::jobs::follow::{FollowEnd, FollowView, follow, interrupted};
-use crate::cli::{CliError, Exit, Global, Ui};
-
-#[derive(Debug, Args)]
-pub(crate) struct WatchArgs {
-    /// Job id
-    job: String,
-}
-
-pub(crate) async fn run(
-    args: &WatchArgs,
-    global: &Global,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
-    let client = global.client()?;
+pub(crate) async fn run(id: &str, global: &Global, ui: &mut Ui<'_>) -> CliResult {
     // Read first, because a wrong id or address must fail at once, while a later restart is waited for.
-    let job = client.job(&args.job, None).await?;
+    let client = global.client()?;
+    let job = client.job(id, None).await?;
     let view = if ui.json { FollowView::Records } else { FollowView::Lines };
-    match follow(job, &client, &view, ui).await? {
-        FollowEnd::Job(job) => Ok(Exit::of(job.status)),
-        FollowEnd::Interrupted => Ok(interrupted(&args.job, global, ui)),
-    }
+    let ended = follow(job, &client, global, &view, ui).await?;
+    Ok(ended.map_or(Exit::Interrupted, |job| Exit::of(job.status)))
 }

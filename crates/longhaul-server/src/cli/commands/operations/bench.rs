@@ -1,13 +1,14 @@
 //! `longhaul bench`: throughput and latency of the engine or a server.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::Path;
 
 use clap::Args;
-use longhaul_server::bench::{self, BenchPlan, BenchStore, BenchSubject, Scenario};
-use longhaul_server::config::PostgresUrl;
+use longhaul_server::bench::{self, BenchLoad, BenchPlan, BenchSubject, Scenario};
+use longhaul_server::config::Database;
+use tempfile::TempDir;
 
-use crate::cli::{CliError, Exit, Global, Ui};
+use crate::cli::{CliError, CliResult, Global, Ui};
 
 /// Runs against the server in `--server`, or an engine in this process.
 #[derive(Debug, Args)]
@@ -18,38 +19,18 @@ pub(crate) struct BenchArgs {
     /// Store of the engine: sqlite:PATH, postgres://… or memory [default: a new SQLite file]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
-    /// Number of jobs
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
-    jobs: usize,
-    /// Concurrent callers, and concurrent jobs
-    #[arg(long, value_name = "C", default_value_t = 256)]
-    concurrency: usize,
-    /// Bytes of each job's input
-    #[arg(long, value_name = "B", default_value_t = 100)]
-    input_bytes: usize,
-    /// Finished jobs to insert first
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    history: usize,
-    /// Pending jobs during the scenarios claim and fair
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    pending: usize,
-    /// Submissions per second [default: unlimited]
-    #[arg(long, value_name = "R")]
-    rate: Option<f64>,
+    #[command(flatten)]
+    load: BenchLoad,
     /// Use and keep the existing database, instead of a temporary one
     #[arg(long)]
     keep: bool,
 }
 
-pub(crate) async fn run(
-    args: BenchArgs,
-    global: &Global,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
-    if args.jobs == 0 || args.concurrency == 0 {
+pub(crate) async fn run(args: BenchArgs, global: &Global, ui: &mut Ui<'_>) -> CliResult<()> {
+    if args.load.jobs == 0 || args.load.concurrency == 0 {
         return Err(CliError::usage("--jobs and --concurrency take a number above zero"));
     }
-    if args.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
+    if args.load.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
         return Err(CliError::usage("--rate takes a number above zero"));
     }
     if args.database.is_some() && global.server.is_some() {
@@ -58,12 +39,7 @@ pub(crate) async fn run(
     for scenario in &args.scenarios {
         let plan = BenchPlan {
             scenario: *scenario,
-            jobs: args.jobs,
-            concurrency: args.concurrency,
-            input_bytes: args.input_bytes,
-            history: args.history,
-            pending: args.pending,
-            rate: args.rate,
+            load: args.load.clone(),
             progress: !ui.json && std::io::stderr().is_terminal(),
         };
         let report = if let Some(url) = &global.server {
@@ -74,40 +50,30 @@ pub(crate) async fn run(
             let (store, _folder) = store(&args)?;
             bench::run(&plan, BenchSubject::Engine(store)).await?
         };
-        if ui.json {
-            ui.value(&report)?;
-        } else {
-            ui.line(&report.to_string())?;
-        }
+        ui.print(&report, &report.to_string())?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Returns the store, and the temporary directory to delete after the run.
-fn store(args: &BenchArgs) -> Result<(BenchStore, Option<tempfile::TempDir>), CliError> {
-    let Some(database) = &args.database else {
-        let folder = tempfile::tempdir().map_err(anyhow::Error::from)?;
-        return Ok((BenchStore::Sqlite(folder.path().join("bench.db")), Some(folder)));
+fn store(args: &BenchArgs) -> CliResult<(Database, Option<TempDir>)> {
+    let folder = match args.database.as_deref().map(Database::parse) {
+        None => tempfile::tempdir(),
+        Some(None) => {
+            let message = "--database: expected sqlite:PATH, postgres://… or memory";
+            return Err(CliError::usage(message));
+        }
+        Some(Some(Database::Sqlite(path))) if !args.keep => {
+            if path.exists() {
+                let message = format!("{} already exists; --keep uses it", path.display());
+                return Err(CliError::usage(message));
+            }
+            // On the same file system, because its speed is measured.
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            tempfile::tempdir_in(parent.unwrap_or(Path::new(".")))
+        }
+        Some(Some(database)) => return Ok((database, None)),
     };
-    if database == "memory" {
-        return Ok((BenchStore::Memory, None));
-    }
-    if database.starts_with("postgres://") || database.starts_with("postgresql://") {
-        return Ok((BenchStore::Postgres(PostgresUrl::new(database)), None));
-    }
-    let Some(path) = database.strip_prefix("sqlite:").map(PathBuf::from) else {
-        return Err(CliError::usage("--database: expected sqlite:PATH, postgres://… or memory"));
-    };
-    if args.keep {
-        return Ok((BenchStore::Sqlite(path), None));
-    }
-    if path.exists() {
-        let message = format!("{} already exists; --keep uses it", path.display());
-        return Err(CliError::usage(message));
-    }
-    // On the same file system, because its speed is measured.
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let folder = tempfile::tempdir_in(parent.unwrap_or(std::path::Path::new(".")))
-        .map_err(anyhow::Error::from)?;
-    Ok((BenchStore::Sqlite(folder.path().join("bench.db")), Some(folder)))
+    let folder = folder.map_err(anyhow::Error::from)?;
+    Ok((Database::Sqlite(folder.path().join("bench.db")), Some(folder)))
 }

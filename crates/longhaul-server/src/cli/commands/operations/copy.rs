@@ -1,7 +1,7 @@
 //! `longhaul copy`: moves a SQLite database to Postgres.
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -9,10 +9,11 @@ use longhaul::Clock;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::transfer::{TransferProgress, TransferStage, TransferSummary, sqlite_to_postgres};
+use longhaul_server::config::Database;
 use longhaul_server::server::StartError;
 use serde_json::json;
 
-use crate::cli::{CliError, Exit, Ui};
+use crate::cli::{CliError, CliResult, Ui};
 
 /// Stop the server first. The same command continues an interrupted copy.
 #[derive(Debug, Args)]
@@ -25,7 +26,7 @@ pub(crate) struct CopyArgs {
     to: String,
 }
 
-pub(crate) async fn run(args: CopyArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: CopyArgs, ui: &mut Ui<'_>) -> CliResult<()> {
     let path = source(&args)?;
     let from = SqliteStore::open(&path, Clock::system()).map_err(anyhow::Error::from)?;
     let to = PostgresStore::open(&args.to, Clock::system())
@@ -38,24 +39,21 @@ pub(crate) async fn run(args: CopyArgs, ui: &mut Ui<'_>) -> Result<Exit, CliErro
     })
     .await;
     bar.finish_and_clear();
-    print_result(ui, &copied.map_err(anyhow::Error::from)?)?;
-    Ok(Exit::Done)
+    print_result(ui, &copied.map_err(anyhow::Error::from)?)
 }
 
 /// Returns the source file.
-fn source(args: &CopyArgs) -> Result<PathBuf, CliError> {
-    let path = args.from.strip_prefix("sqlite:").filter(|path| !path.is_empty());
-    let is_postgres = args.to.starts_with("postgres://") || args.to.starts_with("postgresql://");
-    let (Some(path), true) = (path, is_postgres) else {
-        return Err(CliError::usage(
-            "only copies --from sqlite:PATH --to postgres://… are supported",
-        ));
+fn source(args: &CopyArgs) -> CliResult<PathBuf> {
+    let databases = (Database::parse(&args.from), Database::parse(&args.to));
+    let (Some(Database::Sqlite(path)), Some(Database::Postgres(_))) = databases else {
+        let message = "only copies --from sqlite:PATH --to postgres://… are supported";
+        return Err(CliError::usage(message));
     };
     // Opening the file would create it.
-    if !Path::new(path).is_file() {
-        return Err(CliError::usage(format!("no database at {path}")));
+    if !path.is_file() {
+        return Err(CliError::usage(format!("no database at {}", path.display())));
     }
-    Ok(path.into())
+    Ok(path)
 }
 
 fn bar(ui: &Ui<'_>) -> ProgressBar {
@@ -78,18 +76,16 @@ fn show(bar: &ProgressBar, progress: TransferProgress) {
     bar.set_position(progress.done);
 }
 
-fn print_result(ui: &mut Ui<'_>, copied: &TransferSummary) -> Result<(), CliError> {
+fn print_result(ui: &mut Ui<'_>, copied: &TransferSummary) -> CliResult<()> {
     let TransferSummary { jobs, known, tombstones, paused_queues, usage, tenants } = copied;
     if ui.json {
-        let tenants: Vec<_> = tenants
-            .iter()
-            .map(|(tenant, checked)| {
-                json!({
-                    "tenant": tenant.as_str(), "jobs": checked.jobs, "steps": checked.steps,
-                    "sha256": checked.sha256,
-                })
+        let tenants = tenants.iter().map(|(tenant, checked)| {
+            json!({
+                "tenant": tenant.as_str(), "jobs": checked.jobs, "steps": checked.steps,
+                "sha256": checked.sha256,
             })
-            .collect();
+        });
+        let tenants: Vec<_> = tenants.collect();
         return ui.value(&json!({
             "jobs": jobs, "known": known, "tombstones": tombstones,
             "pausedQueues": paused_queues, "usage": usage, "tenants": tenants,

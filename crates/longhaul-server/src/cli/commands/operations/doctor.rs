@@ -3,7 +3,6 @@
 mod checks;
 mod database;
 mod finding;
-mod issuer;
 mod keys;
 mod peer;
 mod programs;
@@ -16,41 +15,38 @@ use clap::Args;
 use longhaul_server::config::{Config, EffectiveSetting, Flags, Sources};
 use serde_json::json;
 
-use self::finding::{Finding, Verdict};
+use self::finding::{CheckVerdict, Finding};
 use self::peer::Peer;
 use crate::cli::output::color::{Paint, printable};
-use crate::cli::{CliError, Exit, Ui};
+use crate::cli::{CliResult, Exit, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Configuration file
     #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    config: Option<PathBuf>,
     /// Address of `serve`
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) listen: Option<SocketAddr>,
+    listen: Option<SocketAddr>,
     /// Data directory of `serve`
     #[arg(long, value_name = "FOLDER")]
-    pub(crate) data: Option<PathBuf>,
+    data: Option<String>,
     /// Database of `serve`
     #[arg(long, value_name = "URL")]
-    pub(crate) database: Option<String>,
+    database: Option<String>,
 }
 
-pub(crate) async fn run(args: DoctorArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
-    let flags = Flags {
-        listen: args.listen.map(|address| address.to_string()),
-        data: args.data.map(|path| path.to_string_lossy().into_owned()),
-        database: args.database,
-        ..Flags::default()
-    };
-    let sources = Sources::of_process(args.config, flags);
+pub(crate) async fn run(args: DoctorArgs, ui: &mut Ui<'_>) -> CliResult {
+    let DoctorArgs { config, listen, data, database } = args;
+    let listen = listen.map(|address| address.to_string());
+    let flags = Flags { listen, data, database, ..Flags::default() };
+    let sources = Sources::of_process(config, flags);
     let (settings, findings) = match Config::load(&sources) {
         Ok((config, settings)) => (settings, examine(&config).await),
         Err(wrong) => (Vec::new(), wrong.0.iter().map(configuration_error).collect()),
     };
     show(ui, &settings, &findings)?;
-    let failed = findings.iter().any(|finding| finding.verdict == Verdict::Bad);
+    let failed = findings.iter().any(|finding| finding.verdict == CheckVerdict::Bad);
     Ok(if failed { Exit::Broken } else { Exit::Done })
 }
 
@@ -68,13 +64,13 @@ async fn examine(config: &Config) -> Vec<Finding> {
     ];
     findings.extend(database::database(&config.database, peer).await);
     findings.extend([
-        keys::keys(config).await,
+        keys::server_keys(config).await,
         port(config, peer),
         checks::clock(&config.database),
         checks::open_files(config.http.connections_max),
     ]);
     findings.extend(config.tls.as_ref().map(checks::certificate));
-    findings.extend(issuer::issuer(config).await);
+    findings.extend(keys::issuer(config).await);
     findings.extend(programs::all(config));
     findings.extend(targets::all(config).await);
     findings
@@ -87,19 +83,11 @@ fn port(config: &Config, peer: Peer) -> Finding {
     Finding::good("address", "not used by a worker")
 }
 
-fn show(
-    ui: &mut Ui<'_>,
-    settings: &[EffectiveSetting],
-    findings: &[Finding],
-) -> Result<(), CliError> {
+fn show(ui: &mut Ui<'_>, settings: &[EffectiveSetting], findings: &[Finding]) -> CliResult<()> {
     if ui.json {
-        let settings: Vec<_> = settings
-            .iter()
-            .map(
-                |one| json!({"key": one.key, "value": one.value, "origin": one.origin.to_string()}),
-            )
-            .collect();
-        let ok = findings.iter().all(|finding| finding.verdict != Verdict::Bad);
+        let setting = |EffectiveSetting { key, value, origin }: &EffectiveSetting| json!({"key": key, "value": value, "origin": origin.to_string()});
+        let settings: Vec<_> = settings.iter().map(setting).collect();
+        let ok = findings.iter().all(|finding| finding.verdict != CheckVerdict::Bad);
         return ui.value(&json!({"ok": ok, "checks": findings, "settings": settings}));
     }
     let style = ui.out_style;
@@ -110,9 +98,9 @@ fn show(
     }
     for Finding { check, verdict, detail, advice } in findings {
         let (sign, paint) = match verdict {
-            Verdict::Good => ("✓", Paint::Green),
-            Verdict::Doubtful => ("!", Paint::Yellow),
-            Verdict::Bad => ("✗", Paint::Red),
+            CheckVerdict::Good => ("✓", Paint::Green),
+            CheckVerdict::Doubtful => ("!", Paint::Yellow),
+            CheckVerdict::Bad => ("✗", Paint::Red),
         };
         ui.line(&format!("{} {check}: {}", style.paint(paint, sign), printable(detail)))?;
         if let Some(advice) = advice {
@@ -135,7 +123,7 @@ mod tests {
         let args = DoctorArgs {
             config: Some(file),
             listen: Some("127.0.0.1:0".parse().unwrap()),
-            data: Some(folder.path().join("data")),
+            data: Some(folder.path().join("data").display().to_string()),
             database: Some("memory".to_owned()),
         };
         let (mut out, mut err) = (Vec::new(), Vec::new());

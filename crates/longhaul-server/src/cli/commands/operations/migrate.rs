@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use longhaul::store::{postgres, sqlite};
-use longhaul_server::config::{Config, Database, Flags, Sources};
+use longhaul_server::config::{Database, Flags};
 use longhaul_server::server::StartError;
 use serde_json::json;
 
-use crate::cli::{CliError, Exit, Ui};
+use super::load_config;
+use crate::cli::{CliError, CliResult, Ui};
 
 /// Servers also migrate at the start; use this command if their database user is not allowed to.
 #[derive(Debug, Args)]
@@ -18,26 +19,21 @@ pub(crate) struct MigrateArgs {
     config: Option<PathBuf>,
     /// Data directory of `serve`
     #[arg(long, value_name = "FOLDER")]
-    data: Option<PathBuf>,
+    data: Option<String>,
     /// Database of `serve`
     #[arg(long, value_name = "URL")]
     database: Option<String>,
 }
 
-pub(crate) async fn run(args: MigrateArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
-    let flags = Flags {
-        data: args.data.map(|path| path.to_string_lossy().into_owned()),
-        database: args.database,
-        ..Flags::default()
-    };
-    let sources = Sources::of_process(args.config, flags);
-    let (config, _) = Config::load(&sources).map_err(|wrong| CliError::usage(wrong.to_string()))?;
+pub(crate) async fn run(args: MigrateArgs, ui: &mut Ui<'_>) -> CliResult<()> {
+    let MigrateArgs { config, data, database } = args;
+    let config = load_config(config, Flags { data, database, ..Flags::default() })?;
     let (database, from, to) = match &config.database {
         Database::Memory => return Err(CliError::usage("a database in memory has no schema")),
         Database::Sqlite(path) if !path.exists() => {
             let message = format!("no database at {}", path.display());
-            let hint = Some("`longhaul serve` creates one with the current schema".to_owned());
-            return Err(CliError::Usage { message, hint });
+            let hint = "`longhaul serve` creates one with the current schema";
+            return Err(CliError::usage_with_hint(message, hint));
         }
         Database::Sqlite(path) => {
             let (from, to) = sqlite::migrate_file(path).map_err(anyhow::Error::from)?;
@@ -53,12 +49,10 @@ pub(crate) async fn run(args: MigrateArgs, ui: &mut Ui<'_>) -> Result<Exit, CliE
             (address, i64::from(migrated.from), i64::from(migrated.to))
         }
     };
-    if ui.json {
-        ui.value(&json!({"database": database, "from": from, "to": to}))?;
-    } else if from == to {
-        ui.line(&format!("{database}: schema version {to} is current"))?;
+    let line = if from == to {
+        format!("{database}: schema version {to} is current")
     } else {
-        ui.line(&format!("{database}: migrated the schema from version {from} to {to}"))?;
-    }
-    Ok(Exit::Done)
+        format!("{database}: migrated the schema from version {from} to {to}")
+    };
+    ui.print(&json!({"database": database, "from": from, "to": to}), &line)
 }

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use longhaul::blob::{KeyError, Keyring};
-use longhaul_server::config::{Config, Flags, ServerKey, Sources};
+use longhaul_server::config::{Flags, ServerKeySource};
 use serde_json::json;
 
-use crate::cli::{CliError, Exit, Ui};
+use super::load_config;
+use crate::cli::{CliError, CliResult, Ui};
 
 /// The former keys stay in the file, so that existing data stays readable.
 #[derive(Debug, Args)]
@@ -17,49 +18,41 @@ pub(crate) struct RotateKeyArgs {
     config: Option<PathBuf>,
     /// Data directory of `serve`
     #[arg(long, value_name = "FOLDER")]
-    data: Option<PathBuf>,
+    data: Option<String>,
     /// Key file [default: the configured one, or server.key in the data directory]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "data"])]
     file: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: RotateKeyArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+pub(crate) fn run(args: RotateKeyArgs, ui: &mut Ui<'_>) -> CliResult<()> {
     let file = match args.file {
         Some(file) => file,
         None => configured(args.config, args.data)?,
     };
     let keyring = Keyring::rotate(&file).map_err(rotation_error)?;
     let id = keyring.current_id();
-    if ui.json {
-        ui.value(&json!({"id": id, "file": file}))?;
-        return Ok(Exit::Done);
-    }
-    ui.line(&format!("{id}  is now the current key in {}", file.display()))?;
+    let line = format!("{id}  is now the current key in {}", file.display());
+    ui.print(&json!({"id": id, "file": file}), &line)?;
     ui.note("Running servers use it after a restart. Former keys stay in the file to decrypt existing data.");
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Returns the key file of `serve`.
-fn configured(config: Option<PathBuf>, data: Option<PathBuf>) -> Result<PathBuf, CliError> {
-    let data = data.map(|path| path.to_string_lossy().into_owned());
-    let sources = Sources::of_process(config, Flags { data, ..Flags::default() });
-    let (config, _) = Config::load(&sources).map_err(|wrong| CliError::usage(wrong.to_string()))?;
-    match config.server_key {
-        ServerKey::File(path) => Ok(path),
-        ServerKey::Inline(_) => Err(CliError::Usage {
-            message: "the keys are in the configuration (server_key), not in a file".to_owned(),
-            hint: Some("add a new key as its first line, and keep the former ones".to_owned()),
-        }),
+fn configured(config: Option<PathBuf>, data: Option<String>) -> CliResult<PathBuf> {
+    match load_config(config, Flags { data, ..Flags::default() })?.server_key {
+        ServerKeySource::File(path) => Ok(path),
+        ServerKeySource::Inline(_) => Err(CliError::usage_with_hint(
+            "the keys are in the configuration (server_key), not in a file",
+            "add a new key as its first line, and keep the former ones",
+        )),
     }
 }
 
 fn rotation_error(error: KeyError) -> CliError {
     match error {
         KeyError::File { path, source } if source.kind() == std::io::ErrorKind::NotFound => {
-            CliError::Usage {
-                message: format!("no key file {}", path.display()),
-                hint: Some("`longhaul serve` creates one at its first start".to_owned()),
-            }
+            let message = format!("no key file {}", path.display());
+            CliError::usage_with_hint(message, "`longhaul serve` creates one at its first start")
         }
         KeyError::File { .. }
         | KeyError::Exposed { .. }

@@ -3,87 +3,56 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use longhaul_server::auth::IssuedKey;
-use longhaul_server::config::{Config, Flags, Sources};
+use longhaul_server::config::{Config, Flags, Role, Sources};
 use longhaul_server::logs;
 use longhaul_server::server::{Server, StopReason};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{CliError, Exit, Ui};
+use crate::cli::{CliError, CliResult, Exit, Ui};
 
 /// Flags override the configuration file and the environment.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
-    pub(crate) listen: Option<SocketAddr>,
+    listen: Option<SocketAddr>,
     /// Directory for the database and payloads [default: ./longhaul-data]
     #[arg(long, value_name = "FOLDER")]
-    pub(crate) data: Option<PathBuf>,
+    data: Option<String>,
     /// Configuration file
     #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    config: Option<PathBuf>,
     #[arg(
         long,
         value_name = "URL",
         help = "Database: sqlite:PATH, memory or postgres://… [default: SQLite in the data directory]"
     )]
-    pub(crate) database: Option<String>,
+    database: Option<String>,
     #[arg(
         long,
         value_name = "URL",
         help = "Payload storage: file:PATH, s3://…, az://… or gs://… [default: the data directory]"
     )]
-    pub(crate) blobs: Option<String>,
+    blobs: Option<String>,
     /// Role of this process [default: all]
     #[arg(long, value_enum)]
-    pub(crate) role: Option<Role>,
+    role: Option<Role>,
     /// Unique name of this process [default: host name with a random suffix]
     #[arg(long, value_name = "NAME")]
-    pub(crate) replica: Option<String>,
+    replica: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Role {
-    /// Serve HTTP and run jobs
-    All,
-    /// Only serve HTTP
-    Api,
-    /// Only run jobs
-    Worker,
-}
-
-impl ServeArgs {
-    fn flags(&self) -> Flags {
-        let path = |path: &PathBuf| path.to_string_lossy().into_owned();
-        Flags {
-            listen: self.listen.map(|address| address.to_string()),
-            data: self.data.as_ref().map(path),
-            database: self.database.clone(),
-            blobs: self.blobs.clone(),
-            role: self.role.map(|role| role.as_str().to_owned()),
-            replica: self.replica.clone(),
-        }
-    }
-}
-
-impl Role {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Api => "api",
-            Self::Worker => "worker",
-        }
-    }
-}
-
-pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
-    let sources = Sources::of_process(args.config.clone(), args.flags());
-    let (config, _) = Config::load(&sources).map_err(|wrong| CliError::Usage {
-        message: wrong.to_string(),
-        hint: Some("`longhaul doctor` shows every value and its origin".to_owned()),
+pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> CliResult<()> {
+    let ServeArgs { listen, data, config, database, blobs, role, replica } = args;
+    let listen = listen.map(|address| address.to_string());
+    let role = role.map(|role| role.as_str().to_owned());
+    let flags = Flags { listen, data, database, blobs, role, replica };
+    let (config, _) = Config::load(&Sources::of_process(config, flags)).map_err(|errors| {
+        let hint = "`longhaul doctor` shows every value and its origin";
+        CliError::usage_with_hint(errors.to_string(), hint)
     })?;
     logs::start(&config.log).map_err(anyhow::Error::from)?;
     hide_memory();
@@ -91,13 +60,13 @@ pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> Result<Exit, CliErr
     let stop = stop_on_signal().map_err(anyhow::Error::from)?;
     // A start may wait until the name of a killed process is free.
     let Some(started) = stop.run_until_cancelled(Box::pin(Server::start(&config))).await else {
-        return Ok(Exit::Done);
+        return Ok(());
     };
     let mut server = started.map_err(anyhow::Error::from)?;
     let first_key = server.take_first_key();
     print_ready(ui, &config, &server, first_key.as_ref());
     match server.run(stop).await {
-        StopReason::Stopped => Ok(Exit::Done),
+        StopReason::Stopped => Ok(()),
         StopReason::StoreFailed => Err(anyhow::anyhow!(
             "the database failed, and the server stopped; `longhaul doctor` checks the database"
         )
@@ -134,7 +103,7 @@ fn print_ready(ui: &mut Ui<'_>, config: &Config, server: &Server, first_key: Opt
             let key = created.text.as_str();
             let printed = ui.line(&format!("the first admin key, not shown again: {key}"));
             if let Err(error) = printed {
-                tracing::warn!(error = error.message(), "cannot print the first admin key");
+                tracing::warn!(error = %error, "cannot print the first admin key");
             }
         }
         let what = url.map_or_else(|| "worker".to_owned(), |url| format!("dashboard {url}"));
@@ -144,7 +113,7 @@ fn print_ready(ui: &mut Ui<'_>, config: &Config, server: &Server, first_key: Opt
         ))
     };
     if let Err(error) = printed {
-        tracing::debug!(error = error.message(), "cannot write to stdout");
+        tracing::debug!(error = %error, "cannot write to stdout");
     }
 }
 

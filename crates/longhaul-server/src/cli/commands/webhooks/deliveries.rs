@@ -2,15 +2,14 @@
 
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
+use longhaul::job::Timestamp;
 use longhaul_client::Client;
-use longhaul_client::wire::{
-    Delivery, DeliveryFilter, DeliveryList, Instant, ResendRequest, Status,
-};
+use longhaul_client::wire::{Delivery, DeliveryFilter, Instant, ResendRequest, Status};
 
 use crate::cli::output::color::printable;
-use crate::cli::output::table;
+use crate::cli::output::table::{Header, TableRow, text};
 use crate::cli::output::time::relative;
-use crate::cli::{CliError, Exit, Ui};
+use crate::cli::{CliResult, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct DeliveriesArgs {
@@ -66,11 +65,7 @@ struct ResendArgs {
     since: Option<String>,
 }
 
-pub(crate) async fn run(
-    args: DeliveriesArgs,
-    client: &Client,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: DeliveriesArgs, client: &Client, ui: &mut Ui<'_>) -> CliResult<()> {
     let all = DeliveriesCommand::List { status: None, endpoint: None, job: None, cursor: None };
     match args.command.unwrap_or(all) {
         DeliveriesCommand::List { status, endpoint, job, cursor } => {
@@ -79,64 +74,54 @@ pub(crate) async fn run(
                 Some(job) => client.job_deliveries(&job, cursor).await?,
                 None => client.deliveries(status, endpoint, cursor).await?,
             };
-            list(&page, ui)?;
+            ui.list(&page, &page.deliveries, "no deliveries")?;
+            if let Some(cursor) = &page.next_cursor {
+                ui.dim_note(&format!("next page: longhaul deliveries list --cursor {cursor}"));
+            }
+            Ok(())
         }
-        DeliveriesCommand::Get { id } => show(&client.delivery(&id).await?, ui)?,
-        DeliveriesCommand::Resend(args) => resend(args, client, ui).await?,
+        DeliveriesCommand::Get { id } => show(&client.delivery(&id).await?, ui),
+        DeliveriesCommand::Resend(args) => resend(args, client, ui).await,
     }
-    Ok(Exit::Done)
 }
 
-async fn resend(args: ResendArgs, client: &Client, ui: &mut Ui<'_>) -> Result<(), CliError> {
+async fn resend(args: ResendArgs, client: &Client, ui: &mut Ui<'_>) -> CliResult<()> {
     for id in &args.ids {
         show(&client.resend(id).await?, ui)?;
     }
-    if args.all_dead {
-        let filter = DeliveryFilter {
-            endpoint_id: args.endpoint,
-            job_id: args.job,
-            event: args.event,
-            created_after: args.since.map(Instant),
-        };
-        let resent = client.resend_all(&ResendRequest { filter }).await?;
-        if ui.json {
-            return ui.value(&resent);
-        }
-        ui.line(&format!("{} deliveries queued", resent.count))?;
-    }
-    Ok(())
-}
-
-fn list(page: &DeliveryList, ui: &mut Ui<'_>) -> Result<(), CliError> {
-    if ui.json {
-        return ui.value(page);
-    }
-    if page.deliveries.is_empty() {
-        ui.note("no deliveries");
+    if !args.all_dead {
         return Ok(());
     }
-    let now = ui.now();
-    let rows = page.deliveries.iter().map(|delivery| {
-        let to = delivery.endpoint_id.as_ref().or(delivery.url.as_ref());
+    let filter = DeliveryFilter {
+        endpoint_id: args.endpoint,
+        job_id: args.job,
+        event: args.event,
+        created_after: args.since.map(Instant),
+    };
+    let resent = client.resend_all(&ResendRequest { filter }).await?;
+    ui.print(&resent, &format!("{} deliveries queued", resent.count))
+}
+
+impl TableRow for Delivery {
+    const HEADER: Header =
+        &["DELIVERY", "EVENT", "JOB", "RECEIVER", "STATUS", "ATTEMPTS", "TIME", "ERROR"];
+
+    fn cells(&self, now: Timestamp) -> Vec<Cell> {
         vec![
-            Cell::new(&delivery.delivery_id),
-            Cell::new(printable(&delivery.event)),
-            Cell::new(delivery.job_id.as_deref().unwrap_or("")),
-            Cell::new(printable(to.map_or("", String::as_str))),
-            Cell::new(status_text(delivery)),
-            Cell::new(format!("{}/{}", delivery.attempt, delivery.max_attempts)),
-            Cell::new(relative(now, &delivery.timestamp)),
-            Cell::new(printable(delivery.error.as_deref().unwrap_or(""))),
+            Cell::new(&self.delivery_id),
+            text(&self.event),
+            Cell::new(self.job_id.as_deref().unwrap_or("")),
+            text(receiver(self)),
+            Cell::new(status_text(self)),
+            Cell::new(format!("{}/{}", self.attempt, self.max_attempts)),
+            Cell::new(relative(now, &self.timestamp)),
+            text(self.error.as_deref().unwrap_or("")),
         ]
-    });
-    let header = ["DELIVERY", "EVENT", "JOB", "RECEIVER", "STATUS", "ATTEMPTS", "TIME", "ERROR"];
-    ui.line(&table::layout(&header, rows, ui.out_style))?;
-    if let Some(cursor) = &page.next_cursor {
-        ui.note(
-            &ui.err_style.dim(&format!("next page: longhaul deliveries list --cursor {cursor}")),
-        );
     }
-    Ok(())
+}
+
+fn receiver(delivery: &Delivery) -> &str {
+    delivery.endpoint_id.as_deref().or(delivery.url.as_deref()).unwrap_or("")
 }
 
 /// Status of a delivery for people.
@@ -151,14 +136,12 @@ fn status_text(delivery: &Delivery) -> &'static str {
     }
 }
 
-pub(super) fn show(delivery: &Delivery, ui: &mut Ui<'_>) -> Result<(), CliError> {
+pub(super) fn show(delivery: &Delivery, ui: &mut Ui<'_>) -> CliResult<()> {
     if ui.json {
         return ui.value(delivery);
     }
-    let to = delivery.endpoint_id.as_ref().or(delivery.url.as_ref());
-    let to = printable(to.map_or("", String::as_str)).into_owned();
-    let (id, event) = (&delivery.delivery_id, printable(&delivery.event));
-    ui.line(&format!("{id}  {event} to {to}: {}", status_text(delivery)))?;
+    let (event, to) = (printable(&delivery.event), printable(receiver(delivery)));
+    ui.line(&format!("{}  {event} to {to}: {}", delivery.delivery_id, status_text(delivery)))?;
     ui.line(&format!("  message   {}", printable(&delivery.message_id)))?;
     ui.line(&format!("  attempts  {} of {}", delivery.attempt, delivery.max_attempts))?;
     if delivery.status == Status::Pending {

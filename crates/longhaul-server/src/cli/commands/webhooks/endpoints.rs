@@ -2,15 +2,18 @@
 
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
+use longhaul::job::Timestamp;
 use longhaul_client::wire::{
     Endpoint, EndpointList, EndpointPatch, EndpointRequest, NewEndpoint, PayloadSize, RotateRequest,
 };
 use longhaul_client::{Client, DurationText};
+use serde_json::json;
 
+use crate::cli::commands::all_pages;
 use crate::cli::commands::webhooks::deliveries;
-use crate::cli::output::color::{Style, printable};
-use crate::cli::output::table;
-use crate::cli::{CliError, Exit, Ui};
+use crate::cli::output::color::printable;
+use crate::cli::output::table::{Header, TableRow, text};
+use crate::cli::{CliResult, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct EndpointsArgs {
@@ -100,127 +103,100 @@ impl SubscriptionArgs {
     }
 }
 
-pub(crate) async fn run(
-    args: EndpointsArgs,
-    client: &Client,
-    ui: &mut Ui<'_>,
-) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: EndpointsArgs, client: &Client, ui: &mut Ui<'_>) -> CliResult<()> {
     match args.command.unwrap_or(EndpointsCommand::List) {
-        EndpointsCommand::List => list(client, ui).await?,
+        EndpointsCommand::List => {
+            let endpoints = all_pages(async |cursor| {
+                let page = client.endpoints(cursor).await?;
+                Ok((page.endpoints, page.next_cursor))
+            });
+            let list = EndpointList { endpoints: endpoints.await?, next_cursor: None };
+            let none = "no endpoints; create one with `longhaul endpoints create URL`";
+            ui.list(&list, &list.endpoints, none)
+        }
         EndpointsCommand::Create { url, description, subscription } => {
             let payload = subscription.payload();
             let request =
                 EndpointRequest { url, description, payload, events: subscription.events() };
-            show_new(&client.create_endpoint(&request).await?, ui)?;
+            show_new(&client.create_endpoint(&request).await?, ui)
         }
         EndpointsCommand::Set { id, url, description, subscription } => {
             let payload = subscription.payload();
             let events = subscription.events();
             let patch = EndpointPatch { url, description, events, payload, enabled: None };
-            show(&[client.change_endpoint(&id, &patch).await?], ui)?;
+            change(&[id], &patch, client, ui).await
         }
-        EndpointsCommand::Enable { ids } => switch(&ids, true, client, ui).await?,
-        EndpointsCommand::Disable { ids } => switch(&ids, false, client, ui).await?,
+        EndpointsCommand::Enable { ids } => {
+            let patch = EndpointPatch { enabled: Some(true), ..EndpointPatch::default() };
+            change(&ids, &patch, client, ui).await
+        }
+        EndpointsCommand::Disable { ids } => {
+            let patch = EndpointPatch { enabled: Some(false), ..EndpointPatch::default() };
+            change(&ids, &patch, client, ui).await
+        }
         EndpointsCommand::Rotate { id, overlap } => {
-            show_new(&client.rotate_endpoint(&id, &RotateRequest { overlap }).await?, ui)?;
+            show_new(&client.rotate_endpoint(&id, &RotateRequest { overlap }).await?, ui)
         }
-        EndpointsCommand::Test { id } => {
-            deliveries::show(&client.try_endpoint(&id).await?, ui)?;
-        }
+        EndpointsCommand::Test { id } => deliveries::show(&client.try_endpoint(&id).await?, ui),
         EndpointsCommand::Delete { ids } => {
             for id in &ids {
                 client.delete_endpoint(id).await?;
-                if ui.json {
-                    ui.value(&serde_json::json!({"id": id, "deleted": true}))?;
-                } else {
-                    ui.line(&format!("{}  deleted", printable(id)))?;
-                }
+                let line = format!("{}  deleted", printable(id));
+                ui.print(&json!({"id": id, "deleted": true}), &line)?;
             }
+            Ok(())
         }
         EndpointsCommand::Secret => {
             let secret = client.webhook_secret().await?;
-            if ui.json { ui.value(&secret)? } else { ui.line(&secret.secret)? }
+            ui.print(&secret, &secret.secret)
         }
     }
-    Ok(Exit::Done)
 }
 
-async fn switch(
+async fn change(
     ids: &[String],
-    enabled: bool,
+    patch: &EndpointPatch,
     client: &Client,
     ui: &mut Ui<'_>,
-) -> Result<(), CliError> {
-    let patch = EndpointPatch { enabled: Some(enabled), ..EndpointPatch::default() };
+) -> CliResult<()> {
     let mut changed = Vec::new();
     for id in ids {
-        changed.push(client.change_endpoint(id, &patch).await?);
+        changed.push(client.change_endpoint(id, patch).await?);
     }
-    show(&changed, ui)
+    if !ui.json {
+        return ui.line(&ui.table(&changed));
+    }
+    changed.iter().try_for_each(|endpoint| ui.value(endpoint))
 }
 
 /// Prints the secret alone on stdout, so that it can be piped.
-fn show_new(new: &NewEndpoint, ui: &mut Ui<'_>) -> Result<(), CliError> {
-    if ui.json {
-        return ui.value(new);
-    }
-    ui.line(&new.secret)?;
+fn show_new(new: &NewEndpoint, ui: &mut Ui<'_>) -> CliResult<()> {
+    ui.print(new, &new.secret)?;
     let Endpoint { id, url, .. } = &new.endpoint;
-    let what =
-        format!("endpoint {id} at {}; save its secret now, it is not shown again", printable(url));
-    ui.note(&ui.err_style.dim(&what));
+    let url = printable(url);
+    ui.dim_note(&format!("endpoint {id} at {url}; save its secret now, it is not shown again"));
     Ok(())
 }
 
-async fn list(client: &Client, ui: &mut Ui<'_>) -> Result<(), CliError> {
-    let mut endpoints = Vec::new();
-    let mut cursor = None;
-    loop {
-        let page = client.endpoints(cursor.as_deref()).await?;
-        endpoints.extend(page.endpoints);
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    if ui.json {
-        return ui.value(&EndpointList { endpoints, next_cursor: None });
-    }
-    if endpoints.is_empty() {
-        ui.note("no endpoints; create one with `longhaul endpoints create URL`");
-        return Ok(());
-    }
-    ui.line(&rows(&endpoints, ui.out_style))
-}
+impl TableRow for Endpoint {
+    const HEADER: Header = &["ENDPOINT", "URL", "EVENTS", "STATE", "DESCRIPTION"];
 
-fn show(endpoints: &[Endpoint], ui: &mut Ui<'_>) -> Result<(), CliError> {
-    if ui.json {
-        for endpoint in endpoints {
-            ui.value(endpoint)?;
-        }
-        return Ok(());
-    }
-    ui.line(&rows(endpoints, ui.out_style))
-}
-
-fn rows(endpoints: &[Endpoint], style: Style) -> String {
-    let rows = endpoints.iter().map(|endpoint| {
-        let events = match endpoint.events.as_slice() {
+    fn cells(&self, _: Timestamp) -> Vec<Cell> {
+        let events = match self.events.as_slice() {
             [] => "all".to_owned(),
             events => events.join(" "),
         };
-        let state = match (endpoint.enabled, &endpoint.disabled_reason) {
+        let state = match (self.enabled, &self.disabled_reason) {
             (true, _) => "enabled".to_owned(),
             (false, None) => "disabled".to_owned(),
             (false, Some(reason)) => format!("disabled: {}", printable(reason)),
         };
         vec![
-            Cell::new(&endpoint.id),
-            Cell::new(printable(&endpoint.url)),
+            Cell::new(&self.id),
+            text(&self.url),
             Cell::new(events),
             Cell::new(state),
-            Cell::new(printable(&endpoint.description)),
+            text(&self.description),
         ]
-    });
-    table::layout(&["ENDPOINT", "URL", "EVENTS", "STATE", "DESCRIPTION"], rows, style)
+    }
 }

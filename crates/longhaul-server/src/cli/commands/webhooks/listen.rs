@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 
 use crate::cli::output::color::{Paint, Style, printable};
 use crate::cli::output::time::{clock_time, span};
-use crate::cli::{CliError, Exit, Ui};
+use crate::cli::{CliError, CliResult, Ui};
 
 /// Limit on the size of a delivery, far above what the server sends.
 const DELIVERY_BYTES_MAX: usize = 16 << 20;
@@ -90,16 +90,16 @@ enum SignatureCheck {
     NotChecked,
 }
 
-pub(crate) async fn run(args: ListenArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: ListenArgs, ui: &mut Ui<'_>) -> CliResult<()> {
     let (seen, mut deliveries) = mpsc::channel(QUEUED_MAX);
     let address =
         args.listen.unwrap_or_else(|| SocketAddr::new(Ipv4Addr::LOCALHOST.into(), args.port));
     let receiver = receiver(args, seen)?;
     // Before the address is printed, so that no signal is lost after that.
     let mut interrupt = signal(SignalKind::interrupt()).map_err(anyhow::Error::from)?;
-    let listener = TcpListener::bind(address).await.map_err(|error| CliError::Usage {
-        message: format!("cannot listen on {address}: {error}"),
-        hint: Some("--port sets another port; --port 0 picks a free one".to_owned()),
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        let hint = "--port sets another port; --port 0 picks a free one";
+        CliError::usage_with_hint(format!("cannot listen on {address}: {error}"), hint)
     })?;
     print_address(ui, listener.local_addr().map_err(anyhow::Error::from)?, &receiver);
     let app = Router::new().fallback(receive).with_state(Arc::new(receiver));
@@ -114,13 +114,10 @@ pub(crate) async fn run(args: ListenArgs, ui: &mut Ui<'_>) -> Result<Exit, CliEr
     while let Ok(delivery) = deliveries.try_recv() {
         show(&delivery, ui)?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
-fn receiver(
-    args: ListenArgs,
-    seen: mpsc::Sender<ReceivedDelivery>,
-) -> Result<WebhookReceiver, CliError> {
+fn receiver(args: ListenArgs, seen: mpsc::Sender<ReceivedDelivery>) -> CliResult<WebhookReceiver> {
     // Not parsed by clap, because its error would print the secret.
     let secret = args.secret.map(|text| text.parse::<SigningSecret>()).transpose();
     let secret = secret.map_err(|error| CliError::usage(format!("--secret: {error}")))?;
@@ -131,7 +128,7 @@ fn receiver(
 }
 
 /// Allows every address, because the user chose it.
-fn forward_client(url: String) -> Result<(egress::Client, String), CliError> {
+fn forward_client(url: String) -> CliResult<(egress::Client, String)> {
     let everywhere = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
     let networks = everywhere.map(|address| ipnet::IpNet::new(address, 0));
     let policy = Policy::new(networks.into_iter().flatten());
@@ -234,12 +231,8 @@ async fn forward(
     }
 }
 
-fn show(delivery: &ReceivedDelivery, ui: &mut Ui<'_>) -> Result<(), CliError> {
-    if ui.json {
-        return ui.value(delivery);
-    }
-    let line = delivery.line(ui.out_style);
-    ui.line(&line)
+fn show(delivery: &ReceivedDelivery, ui: &mut Ui<'_>) -> CliResult<()> {
+    ui.print(delivery, &delivery.line(ui.out_style))
 }
 
 impl ReceivedDelivery {

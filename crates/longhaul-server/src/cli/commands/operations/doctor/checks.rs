@@ -159,14 +159,14 @@ pub(super) fn open_files(connections_max: usize) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Verdict;
+    use super::super::finding::CheckVerdict;
     use super::*;
 
     #[test]
     fn missing_certificate_is_bad() {
         let files = TlsFiles { cert: "/nowhere/a.pem".into(), key: "/nowhere/b.pem".into() };
         let finding = certificate(&files);
-        assert_eq!(finding.verdict, Verdict::Bad);
+        assert_eq!(finding.verdict, CheckVerdict::Bad);
         assert!(finding.detail.contains("/nowhere/a.pem"), "{finding:?}");
     }
 
@@ -177,7 +177,7 @@ mod tests {
             std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(mode)).unwrap();
             data_dir(folder.path()).verdict
         };
-        assert_eq!((open(0o755), open(0o700)), (Verdict::Doubtful, Verdict::Good));
+        assert_eq!((open(0o755), open(0o700)), (CheckVerdict::Doubtful, CheckVerdict::Good));
     }
 
     #[test]
@@ -185,18 +185,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("a/b");
         assert_eq!(existing_part(&missing), folder.path());
-        assert_eq!(data_dir(&missing).verdict, Verdict::Good);
+        assert_eq!(data_dir(&missing).verdict, CheckVerdict::Good);
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert_eq!(data_dir(&file).verdict, Verdict::Bad);
+        assert_eq!(data_dir(&file).verdict, CheckVerdict::Bad);
     }
 
     #[test]
     fn used_port_is_bad_unless_longhaul_uses_it() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
-        assert_eq!(port(address, Peer::None).verdict, Verdict::Bad);
-        assert_eq!(port(address, Peer::Foreign).verdict, Verdict::Bad);
-        assert_eq!(port(address, Peer::Ready).verdict, Verdict::Good);
+        assert_eq!(port(address, Peer::None).verdict, CheckVerdict::Bad);
+        assert_eq!(port(address, Peer::Foreign).verdict, CheckVerdict::Bad);
+        assert_eq!(port(address, Peer::Ready).verdict, CheckVerdict::Good);
     }
 }

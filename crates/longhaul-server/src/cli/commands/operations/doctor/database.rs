@@ -74,12 +74,12 @@ fn file(database: &Database, peer: Peer) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Verdict;
+    use super::super::finding::CheckVerdict;
     use super::*;
     use longhaul::Clock;
     use longhaul::store::sqlite::SqliteStore;
 
-    fn verdict(path: &std::path::Path, peer: Peer) -> Verdict {
+    fn verdict(path: &std::path::Path, peer: Peer) -> CheckVerdict {
         file(&Database::Sqlite(path.to_owned()), peer).verdict
     }
 
@@ -87,13 +87,13 @@ mod tests {
     fn database_file_is_intact_locked_or_damaged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("longhaul.db");
-        assert_eq!(verdict(&path, Peer::None), Verdict::Good, "missing");
+        assert_eq!(verdict(&path, Peer::None), CheckVerdict::Good, "missing");
         let store = SqliteStore::open(&path, Clock::system()).unwrap();
-        assert_eq!(verdict(&path, Peer::Ready), Verdict::Good, "locked by the server");
-        assert_eq!(verdict(&path, Peer::None), Verdict::Doubtful, "locked by another process");
+        assert_eq!(verdict(&path, Peer::Ready), CheckVerdict::Good, "locked by the server");
+        assert_eq!(verdict(&path, Peer::None), CheckVerdict::Doubtful, "locked by another process");
         drop(store);
-        assert_eq!(verdict(&path, Peer::None), Verdict::Good, "intact");
+        assert_eq!(verdict(&path, Peer::None), CheckVerdict::Good, "intact");
         std::fs::write(&path, "this was a database").unwrap();
-        assert_eq!(verdict(&path, Peer::None), Verdict::Bad, "damaged");
+        assert_eq!(verdict(&path, Peer::None), CheckVerdict::Bad, "damaged");
     }
 }

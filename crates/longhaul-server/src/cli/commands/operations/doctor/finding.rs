@@ -6,14 +6,14 @@ use serde::Serialize;
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) check: &'static str,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CheckVerdict,
     pub(super) detail: String,
     pub(super) advice: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
+pub(super) enum CheckVerdict {
     Good,
     /// The server can start; the operator should look at it.
     Doubtful,
@@ -23,7 +23,7 @@ pub(super) enum Verdict {
 
 impl Finding {
     pub(super) fn good(check: &'static str, detail: impl Into<String>) -> Self {
-        Self { check, verdict: Verdict::Good, detail: detail.into(), advice: None }
+        Self { check, verdict: CheckVerdict::Good, detail: detail.into(), advice: None }
     }
 
     pub(super) fn doubtful(
@@ -32,7 +32,7 @@ impl Finding {
         advice: impl Into<String>,
     ) -> Self {
         let advice = Some(advice.into());
-        Self { check, verdict: Verdict::Doubtful, detail: detail.into(), advice }
+        Self { check, verdict: CheckVerdict::Doubtful, detail: detail.into(), advice }
     }
 
     pub(super) fn bad(
@@ -40,6 +40,6 @@ impl Finding {
         detail: impl Into<String>,
         advice: impl Into<String>,
     ) -> Self {
-        Self { verdict: Verdict::Bad, ..Self::doubtful(check, detail, advice) }
+        Self { verdict: CheckVerdict::Bad, ..Self::doubtful(check, detail, advice) }
     }
 }

@@ -1,11 +1,13 @@
-//! Check of the server keys against stored data.
+//! Checks of the server keys, and of the keys of the `OpenID` Connect issuer.
 
+use longhaul_server::auth::check_issuer;
 use longhaul_server::config::Config;
 use longhaul_server::server::{StartError, check_keys};
 
 use super::finding::Finding;
 
-pub(super) async fn keys(config: &Config) -> Finding {
+/// Compares the server keys with stored data.
+pub(super) async fn server_keys(config: &Config) -> Finding {
     const CHECK: &str = "server key";
     match check_keys(config).await {
         Ok(None) => Finding::good(CHECK, "matches stored data"),
@@ -19,4 +21,18 @@ pub(super) async fn keys(config: &Config) -> Finding {
         }
         Err(error) => Finding::bad(CHECK, error.to_string(), "a server cannot start with it"),
     }
+}
+
+/// Returns `None` without an issuer.
+pub(super) async fn issuer(config: &Config) -> Option<Finding> {
+    const CHECK: &str = "issuer";
+    let settings = config.oidc.as_ref()?;
+    Some(match check_issuer(settings).await {
+        Ok(count) => Finding::good(CHECK, format!("{} has {count} keys", settings.issuer)),
+        Err(error) => Finding::doubtful(
+            CHECK,
+            format!("cannot fetch the keys of {}: {error}", settings.issuer),
+            "a server can start, but requests with tokens get 503 until the keys are available",
+        ),
+    })
 }

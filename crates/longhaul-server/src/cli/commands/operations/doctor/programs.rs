@@ -57,18 +57,18 @@ fn runnable(program: &Path) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Verdict;
+    use super::super::finding::CheckVerdict;
     use super::*;
 
     #[test]
     fn programs_are_found_by_path_and_in_path_variable() {
         let folders = [PathBuf::from("/bin")];
         for (program, verdict) in [
-            ("sh", Verdict::Good),
-            ("/bin/sh", Verdict::Good),
-            ("no-such-program", Verdict::Bad),
-            ("/etc/passwd", Verdict::Bad),
-            ("/etc", Verdict::Bad),
+            ("sh", CheckVerdict::Good),
+            ("/bin/sh", CheckVerdict::Good),
+            ("no-such-program", CheckVerdict::Bad),
+            ("/etc/passwd", CheckVerdict::Bad),
+            ("/etc", CheckVerdict::Bad),
         ] {
             assert_eq!(one("k", program, &folders).verdict, verdict, "{program}");
         }
