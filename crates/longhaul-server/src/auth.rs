@@ -429,6 +429,7 @@ impl Auth {
     pub fn forget_tenant(&self, id: &TenantId) {
         self.0.cache.remove_tenant(id);
     }
+
     pub fn audit_entry(
         &self,
         by: &AuditContext,

@@ -14,9 +14,11 @@ pub(crate) fn job(engine: &Engine, record: &Record) -> Result<wire::Job> {
     let result = record.result.as_ref().map(raw).transpose()?;
     Ok(wire::Job { result, ..job_without_result(engine, &record.job) })
 }
+
 pub(crate) fn job_summary(engine: &Engine, job: &Job) -> wire::JobSummary {
     job_without_result(engine, job).into()
 }
+
 pub(crate) fn job_without_result(engine: &Engine, job: &Job) -> wire::Job {
     let retry_after = (!job.status.is_terminal()).then(|| engine.retry_after(job));
     job_snapshot(job, retry_after)

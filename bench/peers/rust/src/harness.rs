@@ -34,6 +34,7 @@ pub trait Peer: Sized + Send + Sync + 'static {
     fn start(&self, load: Load) -> impl Future<Output = anyhow::Result<()>> + Send {
         self.submit(load)
     }
+
     fn submit_all(&self, loads: Vec<Load>) -> impl Future<Output = anyhow::Result<()>> + Send;
     /// Starts workers that run until the process ends.
     fn work(&self, plan: &Plan) -> impl Future<Output = anyhow::Result<()>> + Send;

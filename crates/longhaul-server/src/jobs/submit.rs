@@ -85,6 +85,7 @@ impl IncomingPayload {
         submit(state, submission()?.payload(staged)).await
     }
 }
+
 pub(crate) fn submission(
     engine: &Engine,
     request: SubmitRequest,

@@ -62,6 +62,7 @@ impl Drop for UploadGuard {
         }
     }
 }
+
 #[derive(Debug, Clone)]
 pub(crate) struct PayloadHeaders {
     pub(crate) bytes: Option<u64>,
@@ -183,6 +184,7 @@ fn check_digest(headers: &PayloadHeaders, digest: &[u8; 32]) -> Result<()> {
     let detail = "the body does not match its Content-Digest; nothing was stored";
     Err(Problem::new(Code::DigestMismatch, detail))
 }
+
 pub(crate) fn chunks(body: Body) -> impl Stream<Item = Result<Bytes>> {
     body.into_data_stream().map(|chunk| chunk.map_err(ended_early))
 }

@@ -54,6 +54,7 @@ pub(super) fn chat(config: &Config, clock: &Clock) -> Result<Option<Chat>, Model
 pub(super) fn chat_kind(chat: &Chat, config: &Config) -> Kind {
     if config.role.runs_jobs() { chat.kind() } else { chat.remote() }
 }
+
 pub(super) fn demo(config: &Config) -> Kind {
     longhaul_kinds::demo().concurrency(config.worker.concurrency as usize)
 }
@@ -109,6 +110,7 @@ pub(super) fn kinds_with_caller_urls(config: &Config) -> CallerUrls {
     });
     CallerUrls::of(named.map(|(name, _)| name.to_string()))
 }
+
 pub(super) struct KindDeps<'a> {
     /// Parent of the working directories of programs.
     pub(super) work_root: &'a Path,
@@ -188,6 +190,7 @@ fn pipeline(steps: &[StepCommand]) -> Program {
         .map(|step| PipelineStep::new(step.name.as_str(), step.command.iter().map(String::as_str)));
     Program::Pipeline { steps: steps.collect() }
 }
+
 fn command(
     name: &Name,
     program: Program,

@@ -47,6 +47,7 @@ pub struct DeliveryAttempt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
+
 /// URL and format of a delivery, and its signing secrets.
 struct DeliveryDestination {
     url: String,
@@ -317,6 +318,7 @@ async fn whole_result(ctx: &Ctx, delivery: &Delivery) -> Option<Box<RawValue>> {
 fn deleted() -> JobError {
     JobError::fatal("the endpoint was deleted").with_code("endpoint-deleted")
 }
+
 enum SendOutcome {
     Delivered(DeliveryAttempt),
     Gone(DeliveryAttempt),

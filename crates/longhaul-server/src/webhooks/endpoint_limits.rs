@@ -104,6 +104,7 @@ impl EndpointState {
         }
     }
 }
+
 #[derive(Debug)]
 pub(super) enum Acquire {
     Acquired(EndpointPermit),

@@ -47,6 +47,7 @@ impl Secrets {
     pub fn seal(&self, secret: &SigningSecret, tenant: &TenantId, of: &str) -> String {
         self.keyring.seal_text(&secret.expose(), &context(tenant, of))
     }
+
     pub fn open(
         &self,
         sealed: &str,

@@ -46,6 +46,7 @@ pub(super) fn bytes(
     };
     serde_json::to_vec(&body)
 }
+
 pub(super) fn signature(secret: &Secret, body: &[u8]) -> Option<(HeaderName, HeaderValue)> {
     let tag = hmac_signature::sign(secret.expose().as_bytes(), &[body]);
     let value = format!("sha256={}", encoding::hex(tag.as_ref()));

@@ -97,13 +97,16 @@ macro_rules! delegate_store {
                 replicas() -> Result<Vec<ReplicaState>, StoreError>;
                 deregister(replica: &str) -> Result<(), StoreError>;
             }
+
             impl<$($generics)*> Store for $wrapper {
                 fn now(&self) -> Timestamp {
                     $call!(self, now)
                 }
+
                 fn change_notifications(&self) -> Option<ChangeNotifications> {
                     $call!(self, change_notifications)
                 }
+
                 fn outbox_notify(&self) -> Arc<Notify> {
                     $call!(self, outbox_notify)
                 }

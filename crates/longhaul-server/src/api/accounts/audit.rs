@@ -34,6 +34,7 @@ pub(crate) async fn list_audit(
 ) -> Result<Json<AuditList>> {
     Ok(Json(list(&state, query).await?))
 }
+
 pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<AuditList> {
     let mut query = PageQuery::parse(query, &["tenant", "target"])?;
     let filter = AuditFilter {

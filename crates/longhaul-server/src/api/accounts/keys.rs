@@ -61,6 +61,7 @@ pub(crate) async fn list_keys(
 ) -> Result<Json<KeyList>> {
     Ok(Json(list(&state, query).await?))
 }
+
 pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<KeyList> {
     let mut page = PageQuery::parse(query, &["tenant"])?;
     let tenant = page.take("tenant").map(|text| tenant_id(&text)).transpose()?;

@@ -68,6 +68,7 @@ pub(crate) async fn list_tenants(
 ) -> Result<Json<TenantList>> {
     Ok(Json(list(&state, query).await?))
 }
+
 pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<TenantList> {
     let page = PageQuery::parse(query, &[])?;
     let after = page.cursor.as_deref().map(tenant_id).transpose()?;

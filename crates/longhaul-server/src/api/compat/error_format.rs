@@ -51,6 +51,7 @@ impl ErrorFormat {
             }
         }
     }
+
     pub(crate) fn respond(self, status: u16, message: &str, code: Option<&str>) -> Response {
         let body = self.error(status, message, code);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
@@ -95,6 +96,7 @@ pub(crate) async fn convert_problem(
     converted.headers_mut().extend(problem.headers().clone());
     converted
 }
+
 pub(crate) fn with_job_id(mut response: Response, job: JobId) -> Response {
     set_header(&mut response, LONGHAUL_JOB_ID, &job.to_string());
     response

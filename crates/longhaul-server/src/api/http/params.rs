@@ -158,6 +158,7 @@ pub(crate) fn instant(name: &str, text: &str) -> Result<Timestamp> {
     Timestamp::parse(&text.replace(' ', "+"))
         .ok_or_else(|| bad(format_args!("{name} {text:?} is not an RFC 3339 instant")))
 }
+
 pub(crate) fn body_instant(name: &str, at: Option<&Instant>) -> Result<Option<Timestamp>> {
     let parse = |at: &Instant| {
         let reason =

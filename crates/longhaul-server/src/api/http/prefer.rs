@@ -61,6 +61,7 @@ impl Preference {
     pub(crate) fn to_header(&self) -> Option<HeaderValue> {
         self.applied.as_deref().and_then(|text| HeaderValue::from_str(text).ok())
     }
+
     pub(crate) fn applied_to(&self, mut response: Response) -> Response {
         if let Some(value) = self.to_header() {
             response.headers_mut().insert(PREFERENCE_APPLIED, value);

@@ -67,6 +67,7 @@ pub(super) async fn submit_job(
     };
     respond(&state, &caller, &headers, handle, &preference).await
 }
+
 async fn submit_parts(
     state: &AppState,
     caller: &Caller<Submit>,
@@ -133,6 +134,7 @@ pub(super) async fn submit_input(
     };
     respond(&state, &caller, &headers, handle, &preference).await
 }
+
 async fn submit_payload(
     state: &AppState,
     caller: &Caller<Submit>,

@@ -80,6 +80,7 @@ async fn page(outbox: &Engine, filter: &Filter, query: &PageQuery) -> Result<Jso
     let request = PageRequest { limit: query.limit, before: before.transpose()? };
     Ok(Json(list(outbox, filter, &request).await?))
 }
+
 pub(crate) async fn list(
     outbox: &Engine,
     filter: &Filter,
@@ -179,6 +180,7 @@ pub(crate) fn labels(
     let event = event.map(|event| (EVENT_LABEL.to_owned(), event.to_string()));
     Ok(endpoint.into_iter().chain(event).collect())
 }
+
 pub(crate) async fn with_attempts(outbox: &Engine, id: JobId) -> Result<wire::Delivery> {
     // In this order, so that the delivery is never older than the attempts shown with it.
     let steps = outbox.steps(id).await.map_err(no_delivery)?;

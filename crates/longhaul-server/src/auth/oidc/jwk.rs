@@ -64,6 +64,7 @@ impl VerificationKey {
                 Algorithm::EdDsa => matches!(self.public, PublicKey::Ed25519(_)),
             }
     }
+
     pub(super) fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         if !self.supports(algorithm) {
             return false;

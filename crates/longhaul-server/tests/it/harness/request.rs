@@ -137,6 +137,7 @@ impl ResponseStream {
             }
         }
     }
+
     pub(crate) fn job_id(&self) -> String {
         self.headers["longhaul-job-id"].to_str().unwrap().to_owned()
     }

@@ -68,6 +68,7 @@ fn complete_response(call: &ChatCall, record: &Record) -> Result<Response> {
         }
     }
 }
+
 pub(crate) enum ChatOutcome {
     Completed(ChatResult),
     Failed {

@@ -57,6 +57,7 @@ pub(crate) async fn parse(
     call.check().map_err(|reason| Problem::new(Code::BadRequest, reason))?;
     Ok(call)
 }
+
 pub(crate) fn submission(
     caller: &Caller<Submit>,
     call: &ChatCall,
