@@ -144,7 +144,7 @@ async fn accept(
     }
 }
 
-/// Whether the peer closed the connection before it was accepted, which needs no backoff.
+/// Returns true if the peer closed the connection before it was accepted, which needs no backoff.
 fn peer_aborted(error: &io::Error) -> bool {
     matches!(
         error.kind(),

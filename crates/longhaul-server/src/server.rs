@@ -176,8 +176,8 @@ impl Server {
         let recorder = Metrics::installed();
         let clock = Clock::system();
         let (store, accounts, endpoints) = store(&config.database, &clock).await?;
-        let vault = payload_store::open(config).await?;
-        let (keyring, issuer) = (Arc::clone(&vault.1), issuer(config, &clock)?);
+        let blob_store = payload_store::open(config).await?;
+        let (keyring, issuer) = (Arc::clone(&blob_store.1), issuer(config, &clock)?);
         let states_secret = config.chat.as_ref().and_then(|chat| chat.webhook_secret.clone());
         let hooks = Webhooks {
             endpoints,
@@ -198,7 +198,7 @@ impl Server {
         let start = async || {
             let given = EngineParts {
                 work: &work,
-                vault: &vault,
+                blob_store: &blob_store,
                 chat: chat.as_ref(),
                 dispatcher: &dispatcher,
                 client: &hooks.client,
@@ -209,12 +209,12 @@ impl Server {
         let state = AppState {
             engine,
             caller_urls: kinds::kinds_with_caller_urls(config),
-            proxies: ProxyRoutes::new(config.proxies.clone(), Arc::clone(&vault.1)),
+            proxies: ProxyRoutes::new(config.proxies.clone(), Arc::clone(&blob_store.1)),
             auth,
             webhooks: hooks,
             chat,
             #[cfg(feature = "render")]
-            render: kinds::render_api(config, &vault.1),
+            render: kinds::render_api(config, &blob_store.1),
             stripe_secret: config.stripe_secret.clone(),
             settings: settings(config),
             load_shedder: LoadShedder::new(config.limits.requests_in_flight_max, clock.clone()),
@@ -332,7 +332,7 @@ fn stores<S: Store + Accounts + Endpoints + 'static>(opened: S) -> Stores {
 /// Dependencies of the engine besides the configuration.
 struct EngineParts<'a> {
     work: &'a ProcessWorkDir,
-    vault: &'a (Blobs, Arc<Keyring>),
+    blob_store: &'a (Blobs, Arc<Keyring>),
     chat: Option<&'a Chat>,
     dispatcher: &'a WebhookDispatcher,
     client: &'a egress::Client,
@@ -340,7 +340,7 @@ struct EngineParts<'a> {
 
 async fn engine(
     config: &Config,
-    EngineParts { work, vault: (blobs, keyring), chat, dispatcher, client }: EngineParts<'_>,
+    EngineParts { work, blob_store: (blobs, keyring), chat, dispatcher, client }: EngineParts<'_>,
     store: Arc<dyn Store>,
     clock: Clock,
 ) -> Result<Engine, StartError> {

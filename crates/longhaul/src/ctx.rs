@@ -26,7 +26,8 @@ pub use step::StepCall;
 
 use crate::engine::EngineState;
 use crate::job::{
-    Job, JobError, JobId, Outcome, Progress, Retry, Status, Step, Timestamp, Tokens, check_limit,
+    Job, JobError, JobId, Limits, Outcome, Progress, Retry, Status, Step, Timestamp, Tokens,
+    check_limit,
 };
 use crate::store::{Lease, LeaseRef, NewBlob, Report, StoreError};
 use crate::sync::Mutex;
@@ -149,6 +150,11 @@ impl Ctx {
 
     pub(crate) fn shared(&self) -> &EngineState {
         &self.0.shared
+    }
+
+    /// Returns the limits on jobs of this engine, for example the largest result.
+    pub fn limits(&self) -> &Limits {
+        &self.0.shared.limits
     }
 
     /// Returns the job's id.

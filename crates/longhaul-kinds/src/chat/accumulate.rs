@@ -25,6 +25,7 @@ trait Accumulate: fmt::Debug + Send + Sync {
     fn is_end(&self, chunk: &Value) -> bool;
     fn is_complete(&self) -> bool;
     fn body(&self) -> Value;
+    fn size(&self) -> usize;
     fn tokens(&self) -> (Option<u64>, Option<u64>);
     fn remaining(&self, body: &Value, usage: bool) -> Result<Vec<Value>, StreamDiverged>;
 }
@@ -59,6 +60,11 @@ impl Accumulator {
     /// Returns the body of a response that is not streamed.
     pub fn body(&self) -> Value {
         self.0.body()
+    }
+
+    /// Returns the approximate size of the response so far.
+    pub(super) fn size(&self) -> usize {
+        self.0.size()
     }
 
     /// Returns prompt and completion tokens, if the target reported them.

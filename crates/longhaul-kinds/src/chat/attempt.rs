@@ -26,8 +26,8 @@ use crate::unless_cancelled;
 const FIRST_CHUNK_TIMEOUT: Duration = Duration::from_mins(30);
 /// Time between chunks.
 const NEXT_CHUNK_TIMEOUT: Duration = Duration::from_mins(5);
-/// Bytes of a response stream, most of which are JSON around the text.
-const STREAM_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Bytes of a stream after which the size of its response is checked again.
+const CHECK_BYTES: usize = 256 * 1024;
 
 enum AttemptError {
     Target(ChatError),
@@ -154,18 +154,18 @@ impl TargetCall<'_> {
         let content_type =
             response.headers().get(CONTENT_TYPE).map(|value| value.as_bytes().to_vec());
         let is_json = content_type.is_some_and(|value| value.starts_with(b"application/json"));
-        let mut lines = StreamDecoder::new(api, is_json);
-        let mut bytes_read = 0_usize;
+        let bytes_max = self.ctx.limits().result_bytes_max;
+        let too_long = || ChatError::TooLong { target: self.target.name.clone(), bytes_max };
+        let mut lines = StreamDecoder::new(api, is_json, bytes_max);
+        let mut unchecked = 0;
         loop {
             let limit = if stream.is_first { FIRST_CHUNK_TIMEOUT } else { NEXT_CHUNK_TIMEOUT };
             let read = self.within(limit, response.chunk()).await?;
             let bytes = read.map_err(|error| self.cut_off(&stream, reason(&error)))?;
             let texts = match &bytes {
                 Some(bytes) => {
-                    bytes_read += bytes.len();
-                    let most = bytes_read <= STREAM_BYTES_MAX;
-                    let texts = lines.push(bytes).ok().filter(|_| most);
-                    texts.ok_or_else(|| self.target.failed("the response is too long"))?
+                    unchecked += bytes.len();
+                    lines.push(bytes).map_err(|_| too_long())?
                 }
                 None => lines.end(),
             };
@@ -177,6 +177,12 @@ impl TargetCall<'_> {
                     }
                 }
                 stream.handle(text).map_err(|message| self.target.failed(&message))?;
+            }
+            if unchecked >= CHECK_BYTES || bytes.is_none() {
+                unchecked = 0;
+                if stream.accumulator.size() > bytes_max {
+                    return Err(too_long().into());
+                }
             }
             if bytes.is_none() {
                 if stream.is_first {

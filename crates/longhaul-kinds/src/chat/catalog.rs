@@ -148,7 +148,8 @@ async fn list_models(client: &TargetClient, target: &ModelServer) -> Result<Mode
         | ChatError::BrokeOff { .. }
         | ChatError::Silent { .. }
         | ChatError::Busy { .. }
-        | ChatError::Failed { .. } => failure,
+        | ChatError::Failed { .. }
+        | ChatError::TooLong { .. } => failure,
     })?;
     let Some(items) = response.get(list).and_then(Value::as_array) else {
         let why = format!("it does not list its models at {path}; configure `models`");

@@ -24,6 +24,9 @@ pub enum ChatError {
     Busy { target: String, message: String, retry_after: Option<Duration> },
     #[error("the target {target} failed: {message}")]
     Failed { target: String, message: String },
+    /// A retry would cost as much and end the same way.
+    #[error("the response of the target {target} is too long: the limit is {bytes_max} bytes")]
+    TooLong { target: String, bytes_max: usize },
     /// The call is invalid, so that a retry would not help. `status` is an HTTP status.
     #[error("{message}")]
     Refused { status: u16, message: String },
@@ -68,7 +71,7 @@ impl ChatError {
         let code = self.code();
         let delay = retry.delay(attempt, 0.5 + random.clamp(0.0, 1.0) / 2.0);
         match &self {
-            Self::Refused { .. } => JobError::fatal(&self).with_code(code),
+            Self::Refused { .. } | Self::TooLong { .. } => JobError::fatal(&self).with_code(code),
             Self::Busy { retry_after, .. } => {
                 let delay_max = retry_after.map(|delay| delay.min(RETRY_AFTER_MAX));
                 JobError::retryable(&self).with_code(code).retry_in(delay_max.unwrap_or(delay))
@@ -87,6 +90,7 @@ impl ChatError {
             Self::Silent { .. } => "target-silent".to_owned(),
             Self::Busy { .. } => "target-busy".to_owned(),
             Self::Failed { .. } => "target-failed".to_owned(),
+            Self::TooLong { .. } => "answer-too-long".to_owned(),
             Self::Refused { status, .. } => format!("http-{status}"),
         }
     }

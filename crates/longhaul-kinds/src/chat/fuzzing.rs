@@ -44,7 +44,7 @@ fn stream(bytes: &[u8]) {
 }
 
 fn lines<'a>(api: ChatApi, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
-    let mut lines = StreamDecoder::new(api, false);
+    let mut lines = StreamDecoder::new(api, false, usize::MAX);
     let mut all: Vec<String> =
         pieces.flat_map(|piece| lines.push(piece).unwrap_or_default()).collect();
     all.extend(lines.end());

@@ -49,6 +49,23 @@ pub(super) fn non_empty(items: Vec<Value>) -> Option<Value> {
     (!items.is_empty()).then_some(items.into())
 }
 
+/// Returns the approximate size of an object, as JSON and in memory.
+pub(super) fn size_of_map(map: &Map<String, Value>) -> usize {
+    map.iter().map(|(name, value)| name.len() + size(value)).sum()
+}
+
+/// Returns the approximate size of a value. Each value counts at least 16 bytes, because a list of empty lists takes
+/// ten times as much memory as its text.
+pub(super) fn size(value: &Value) -> usize {
+    let content = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(fields) => size_of_map(fields),
+    };
+    content + 16
+}
+
 /// Translates a tool call from `OpenAI` to Ollama. A model may have written invalid arguments.
 pub(super) fn tool_call_to_ollama(call: &Value) -> Value {
     let function = call.get("function").unwrap_or(&Value::Null);

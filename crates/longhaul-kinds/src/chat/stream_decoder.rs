@@ -3,13 +3,15 @@
 use super::call::ChatApi;
 use super::target::TargetApi;
 
-/// A line has at least one token, and at most a whole response.
-const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of a line, which has one token or a few.
+const LINE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Splits a stream into JSON texts.
 #[derive(Debug)]
 pub(super) struct StreamDecoder {
     format: StreamFormat,
+    /// Bytes of one JSON text.
+    text_bytes_max: usize,
     buffer: Vec<u8>,
 }
 
@@ -22,18 +24,25 @@ enum StreamFormat {
 }
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("a line of the response has more than {LINE_BYTES_MAX} bytes")]
-pub(super) struct LineTooLong;
+#[error("a line of the response has more than {bytes_max} bytes")]
+pub(super) struct LineTooLong {
+    pub(super) bytes_max: usize,
+}
 
 impl StreamDecoder {
-    /// Creates a decoder for this API. `is_json` is set if the response is one JSON text.
-    pub(super) fn new(api: ChatApi, is_json: bool) -> Self {
+    /// Creates a decoder for this API. `is_json` is set if the response is one JSON text, of at most
+    /// `response_bytes_max`.
+    pub(super) fn new(api: ChatApi, is_json: bool, response_bytes_max: usize) -> Self {
         let format = match api.target_api() {
             TargetApi::Ollama => StreamFormat::Lines,
             TargetApi::OpenAi if is_json => StreamFormat::Whole,
             TargetApi::OpenAi => StreamFormat::Events,
         };
-        Self { format, buffer: Vec::new() }
+        let text_bytes_max = match format {
+            StreamFormat::Lines | StreamFormat::Events => LINE_BYTES_MAX.min(response_bytes_max),
+            StreamFormat::Whole => response_bytes_max,
+        };
+        Self { format, text_bytes_max, buffer: Vec::new() }
     }
 
     /// Returns the JSON texts that these bytes complete.
@@ -45,12 +54,16 @@ impl StreamDecoder {
             }
             StreamFormat::Whole => None,
         };
-        let Some(end) = end else {
-            let is_too_long = self.buffer.len() > LINE_BYTES_MAX;
-            return if is_too_long { Err(LineTooLong) } else { Ok(Vec::new()) };
+        let remaining = match end {
+            Some(end) => self.buffer.split_off(end + 1),
+            None => std::mem::take(&mut self.buffer),
         };
-        let remaining = self.buffer.split_off(end + 1);
         let whole = std::mem::replace(&mut self.buffer, remaining);
+        let bytes_max = self.text_bytes_max;
+        let is_short = |line: &[u8]| line.len() <= bytes_max;
+        if !is_short(&self.buffer) || !whole.split(|byte| *byte == b'\n').all(is_short) {
+            return Err(LineTooLong { bytes_max });
+        }
         Ok(self.texts(&whole))
     }
 
@@ -83,7 +96,7 @@ mod tests {
 
     #[test]
     fn sse_comments_and_done_are_skipped() {
-        let mut lines = StreamDecoder::new(ChatApi::OpenAiChat, false);
+        let mut lines = StreamDecoder::new(ChatApi::OpenAiChat, false, LINE_BYTES_MAX);
         let text = ": hello\n\nevent: x\ndata: {\"a\":1}\r\n\r\ndata:{\"b\":2}\n\ndata: [DONE]\n\n";
         assert_eq!(lines.push(text.as_bytes()).unwrap(), [r#"{"a":1}"#, r#"{"b":2}"#]);
         assert!(lines.end().is_empty());
@@ -91,7 +104,7 @@ mod tests {
 
     #[test]
     fn last_line_needs_no_newline() {
-        let mut lines = StreamDecoder::new(ChatApi::OllamaChat, false);
+        let mut lines = StreamDecoder::new(ChatApi::OllamaChat, false, LINE_BYTES_MAX);
         assert_eq!(lines.push(b"{\"a\":1}\n{\"b\"").unwrap(), [r#"{"a":1}"#]);
         assert!(lines.push(b":2}").unwrap().is_empty());
         assert_eq!(lines.end(), [r#"{"b":2}"#]);
@@ -99,7 +112,7 @@ mod tests {
 
     #[test]
     fn unstreamed_response_is_one_text() {
-        let mut lines = StreamDecoder::new(ChatApi::OpenAiChat, true);
+        let mut lines = StreamDecoder::new(ChatApi::OpenAiChat, true, LINE_BYTES_MAX);
         assert!(lines.push(b"{\n  \"a\":").unwrap().is_empty());
         assert!(lines.push(b" 1\n}\n").unwrap().is_empty());
         assert_eq!(lines.end(), ["{\n  \"a\": 1\n}"]);
@@ -107,10 +120,11 @@ mod tests {
 
     #[test]
     fn endless_line_is_rejected() {
-        let mut lines = StreamDecoder::new(ChatApi::OllamaChat, false);
-        let mebibyte = vec![b'x'; 1024 * 1024];
-        let refused = (0..17).find_map(|_| lines.push(&mebibyte).err());
-        assert_eq!(refused, Some(LineTooLong));
+        let mut lines = StreamDecoder::new(ChatApi::OllamaChat, false, LINE_BYTES_MAX);
+        assert!(lines.push(&vec![b'x'; LINE_BYTES_MAX]).unwrap().is_empty());
+        assert_eq!(lines.push(b"x"), Err(LineTooLong { bytes_max: LINE_BYTES_MAX }));
+        let mut lines = StreamDecoder::new(ChatApi::OllamaChat, false, 9);
+        assert_eq!(lines.push(b"{}\n0123456789\n"), Err(LineTooLong { bytes_max: 9 }));
     }
 
     proptest! {
@@ -118,7 +132,7 @@ mod tests {
         fn stream_decoding_does_not_depend_on_chunk_sizes(words in proptest::collection::vec("[a-zä ]{0,9}", 0..9), cuts in proptest::collection::vec(1usize..9, 0..40)) {
             let texts: Vec<String> = words.iter().map(|word| format!("{{\"w\":{word:?}}}")).collect();
             let stream = texts.join("\n");
-            let (mut lines, mut read, mut remaining) = (StreamDecoder::new(ChatApi::OllamaChat, false), Vec::new(), stream.as_bytes());
+            let (mut lines, mut read, mut remaining) = (StreamDecoder::new(ChatApi::OllamaChat, false, LINE_BYTES_MAX), Vec::new(), stream.as_bytes());
             for cut in cuts {
                 let (now, later) = remaining.split_at(cut.min(remaining.len()));
                 read.extend(lines.push(now).unwrap());
@@ -132,7 +146,7 @@ mod tests {
         #[test]
         fn stream_decoder_never_panics(bytes: Vec<u8>) {
             for api in [ChatApi::OllamaChat, ChatApi::OpenAiChat] {
-                let mut lines = StreamDecoder::new(api, false);
+                let mut lines = StreamDecoder::new(api, false, LINE_BYTES_MAX);
                 lines.push(&bytes).unwrap();
                 lines.end();
             }

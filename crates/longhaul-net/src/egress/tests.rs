@@ -53,7 +53,7 @@ impl Resolver for FixedResolver {
     }
 }
 
-/// What an endpoint does with a connection.
+/// Behaviour of an endpoint with a connection.
 #[derive(Clone)]
 enum Behaviour {
     /// Reads the request, responds and closes.

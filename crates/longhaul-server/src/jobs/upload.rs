@@ -194,7 +194,7 @@ pub(crate) fn too_large(max: u64) -> Problem {
     Problem::new(Code::PayloadTooLarge, detail)
 }
 
-/// What a caller sees of a payload that was not stored.
+/// Converts the error of a payload that was not stored to a problem.
 fn upload_problem(error: UploadError) -> Problem {
     use longhaul::blob::BlobError;
     match error {

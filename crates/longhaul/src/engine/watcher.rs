@@ -9,7 +9,7 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{Stream, StreamExt as _};
 
 use super::Engine;
-use super::watchers::Subscription;
+use super::watchers::WatchSubscription;
 use crate::job::{JobId, Record};
 use crate::store::StoreError;
 
@@ -37,7 +37,7 @@ pub struct Watcher(BoxStream<'static, Result<Record, StoreError>>);
 struct WatchState {
     engine: Engine,
     id: JobId,
-    subscription: Subscription,
+    subscription: WatchSubscription,
     /// The last version that was yielded; `None` before the first.
     seen: Option<u64>,
     buffered: VecDeque<Record>,

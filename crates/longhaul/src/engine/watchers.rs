@@ -49,7 +49,7 @@ struct HintCounts {
 
 /// A subscription to one job. Dropping it unsubscribes.
 #[derive(Debug)]
-pub(crate) struct Subscription {
+pub(crate) struct WatchSubscription {
     job: (TenantId, JobId),
     /// `Some` until dropped. Taken under the lock, so that of two concurrent drops the second sees
     /// that it is the last.
@@ -115,7 +115,7 @@ impl Watchers {
     }
 
     /// Subscribes to a job. Read the job after this call, so that no change is missed.
-    pub(crate) fn subscribe(&self, tenant: &TenantId, id: JobId) -> Subscription {
+    pub(crate) fn subscribe(&self, tenant: &TenantId, id: JobId) -> WatchSubscription {
         self.count.fetch_add(1, Ordering::AcqRel);
         let job = (tenant.clone(), id);
         let mut watched = self.watched.lock();
@@ -127,7 +127,7 @@ impl Watchers {
             self.came.notify_one();
         }
         let (watched, count) = (Arc::clone(&self.watched), Arc::clone(&self.count));
-        Subscription { job, hints: Some(hints), ends_seen, watched, count }
+        WatchSubscription { job, hints: Some(hints), ends_seen, watched, count }
     }
 
     #[cfg(test)]
@@ -136,7 +136,7 @@ impl Watchers {
     }
 }
 
-impl Subscription {
+impl WatchSubscription {
     /// Waits for the next notification; returns at once if there was one since the last call.
     pub(crate) async fn changed(&mut self) {
         let Some(hints) = &mut self.hints else { return std::future::pending().await };
@@ -158,7 +158,7 @@ impl Subscription {
     }
 }
 
-impl Drop for Subscription {
+impl Drop for WatchSubscription {
     fn drop(&mut self) {
         let mut watched = self.watched.lock();
         self.hints = None;

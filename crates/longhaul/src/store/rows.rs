@@ -149,7 +149,7 @@ const AFTER_ALL_JOBS: &str = "~";
 pub(super) const AFTER_ALL_ENTRIES: &str = "\u{10ffff}";
 
 /// The parameters that all statements for lists of jobs begin with, after the tenant.
-pub(super) struct JobListParams<'a> {
+pub(super) struct ListQueryParams<'a> {
     pub(super) before: String,
     pub(super) kind: Option<&'a str>,
     pub(super) queue: Option<&'a str>,
@@ -160,7 +160,7 @@ pub(super) struct JobListParams<'a> {
     pub(super) limit: i64,
 }
 
-impl<'a> JobListParams<'a> {
+impl<'a> ListQueryParams<'a> {
     pub(super) fn new(filter: &'a Filter, page: &PageRequest) -> Self {
         let labels = filter.labels.iter();
         let labels: Map<String, Value> =

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Accumulate, StreamDiverged, suffix};
-use crate::chat::json_fields::{items, map, text};
+use crate::chat::json_fields::{items, map, size_of_map, text};
 
 /// Fields whose text fragments are concatenated.
 const TEXTS: [&str; 3] = ["content", "response", "thinking"];
@@ -105,6 +105,10 @@ impl Accumulate for Ollama {
             body.insert("message".to_owned(), with_role(self.message.clone()));
         }
         body.into()
+    }
+
+    fn size(&self) -> usize {
+        size_of_map(&self.outer) + size_of_map(&self.message)
     }
 
     fn tokens(&self) -> (Option<u64>, Option<u64>) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{Accumulate, StreamDiverged, suffix};
-use crate::chat::json_fields::{field, items, text};
+use crate::chat::json_fields::{field, items, size, size_of_map, text};
 
 const INDEX: &str = "index";
 
@@ -73,6 +73,13 @@ impl Choice {
                 }
             }
         }
+    }
+
+    fn size(&self) -> usize {
+        let calls: usize = self.calls.values().map(size_of_map).sum();
+        let logprobs = self.logprobs.as_ref().map_or(0, size_of_map);
+        // An empty choice takes memory, too.
+        size_of_map(&self.message) + calls + logprobs + 64
     }
 
     fn message(&self) -> Value {
@@ -210,6 +217,11 @@ impl Accumulate for OpenAi {
             body.insert("usage".to_owned(), usage.clone());
         }
         body.into()
+    }
+
+    fn size(&self) -> usize {
+        let choices: usize = self.choices.values().map(Choice::size).sum();
+        size_of_map(&self.head) + choices + self.usage.as_ref().map_or(0, size)
     }
 
     fn tokens(&self) -> (Option<u64>, Option<u64>) {

@@ -22,7 +22,7 @@ pub(crate) trait Permission: Send + 'static {
     const NAME: &str;
     /// Scopes that the caller's API key or token must have, all of them.
     const SCOPES: &[Scope];
-    /// Whether the tenant's subscription must be active.
+    /// True if the tenant's subscription must be active.
     const PAID: bool;
 }
 

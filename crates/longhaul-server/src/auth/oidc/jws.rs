@@ -19,7 +19,7 @@ pub(super) struct UnverifiedToken<'a> {
 }
 
 #[derive(Deserialize)]
-struct Header {
+struct TokenHeader {
     alg: String,
     kid: Option<String>,
     /// Extensions that a recipient must understand. None is supported.
@@ -37,7 +37,8 @@ impl<'a> UnverifiedToken<'a> {
             return Err(TokenError::Malformed);
         }
         let header = decode(header).ok_or(TokenError::Malformed)?;
-        let header: Header = serde_json::from_slice(&header).map_err(|_| TokenError::Malformed)?;
+        let header: TokenHeader =
+            serde_json::from_slice(&header).map_err(|_| TokenError::Malformed)?;
         if header.crit.is_some() {
             return Err(TokenError::CriticalExtension);
         }

@@ -34,7 +34,9 @@ fn details(job: &Job, now: Timestamp) -> Vec<String> {
     if !job.status.is_terminal() {
         parts.extend(job.progress.as_ref().map(progress));
     }
-    parts.extend(job.error.as_ref().map(|error| printable(&error.message).into_owned()));
+    // A running attempt has no error yet; the error is that of an earlier one.
+    let error = job.error.as_ref().filter(|_| job.status != Status::Running);
+    parts.extend(error.map(|error| printable(&error.message).into_owned()));
     parts
 }
 

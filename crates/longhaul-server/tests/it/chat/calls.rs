@@ -257,7 +257,25 @@ async fn chat_requires_a_key_if_keys_are_required(backend: Backend) {
     assert_eq!((artifact.status.as_u16(), &artifact.body), (404, &unknown.body));
 }
 
+/// Text, list items and unknown fields all count.
+async fn endless_chat_fails_at_the_limit_of_a_result(backend: Backend) {
+    let text = |_| json!({"message": {"content": "x".repeat(64 << 10)}});
+    let calls = |_| json!({"message": {"tool_calls": vec![json!({"a": "x".repeat(512)}); 99]}});
+    let fields = |number| json!({format!("field-{number}"): "x".repeat(64 << 10)});
+    for endless in [text as fn(usize) -> Value, calls, fields] {
+        let target = FakeChatServer::ollama().await;
+        let server = ChatServer::start(backend, &[&target]).await;
+        target.behave([Behaviour::Endless(endless)]);
+        let response = server.post("/api/chat").json(chat_streaming("hi", false)).send().await;
+        assert_eq!(response.status, 502);
+        let job = server.get_json(&format!("/v1/jobs/{}", response.job_id())).await;
+        assert_eq!(job["error"]["code"], "answer-too-long", "{job}");
+        assert_eq!(job["attempt"], 1);
+    }
+}
+
 on_both_backends! {
+    endless_chat_fails_at_the_limit_of_a_result,
     every_chat_api_works_with_every_target,
     repeated_chat_job_returns_the_existing_job,
     chat_in_the_targets_own_api_is_forwarded_unchanged,

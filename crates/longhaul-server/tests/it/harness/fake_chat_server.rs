@@ -9,6 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt as _;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use longhaul_kinds::chat::TargetApi;
@@ -28,6 +29,8 @@ pub(crate) enum Behaviour {
     Differs,
     /// Sends this many words and then an error.
     Fails(usize),
+    /// Sends these chunks, by number, and never ends.
+    Endless(fn(usize) -> Value),
     /// Sends the complete reply, although the request asks for a stream.
     Whole,
 }
@@ -231,6 +234,14 @@ async fn handle(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         inner.loads.acquire().await.unwrap().forget();
         *inner.loaded.lock().unwrap() = true;
     }
+    if let Some(Behaviour::Endless(chunk)) = behaviour {
+        let chunks = futures_util::stream::iter(0..).map(move |number| {
+            let _busy = &busy;
+            Ok::<_, std::convert::Infallible>(format!("{}\n", chunk(number)))
+        });
+        return ([("content-type", "application/x-ndjson")], Body::from_stream(chunks))
+            .into_response();
+    }
     let script = Script::of(&path, &body, behaviour.as_ref());
     if script.is_whole {
         return axum::Json(script.whole()).into_response();
@@ -324,7 +335,13 @@ impl Script {
                 words.push(json!({"error": "out of birds"}));
                 pieces.extend(words.iter().map(|word| Ok(frame(word))));
             }
-            Some(Behaviour::Differs | Behaviour::Whole | Behaviour::Refuses(..)) | None => {
+            Some(
+                Behaviour::Differs
+                | Behaviour::Whole
+                | Behaviour::Endless(_)
+                | Behaviour::Refuses(..),
+            )
+            | None => {
                 pieces.extend(words.iter().chain(&end).map(|word| Ok(frame(word))));
                 if !path.starts_with("/api/") {
                     pieces.push_back(Ok("data: [DONE]\n\n".to_owned()));

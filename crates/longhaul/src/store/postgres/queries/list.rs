@@ -7,7 +7,7 @@ use crate::store::postgres::connection::error::PgError;
 use crate::store::postgres::connection::params::Param;
 use crate::store::postgres::row::JobRow;
 use crate::store::postgres::{Inner, sql};
-use crate::store::rows::{JobListParams, listed_statuses};
+use crate::store::rows::{ListQueryParams, listed_statuses};
 use crate::store::{Filter, Page, PageRequest};
 
 impl Inner {
@@ -18,8 +18,8 @@ impl Inner {
         filter: &Filter,
         page: &PageRequest,
     ) -> Result<Page, PgError> {
-        let params = JobListParams::new(filter, page);
-        let JobListParams { before, kind, queue, created_after, labels, limit } = &params;
+        let params = ListQueryParams::new(filter, page);
+        let ListQueryParams { before, kind, queue, created_after, labels, limit } = &params;
         let common: [&dyn Param; 7] = [tenant, before, kind, queue, created_after, labels, limit];
         let mut connection = self.database.tenant_connection(tenant).await?;
         let mut found: Vec<String> = Vec::new();

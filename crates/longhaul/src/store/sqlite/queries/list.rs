@@ -3,7 +3,7 @@
 use rusqlite::params;
 
 use crate::job::{Job, Status, TenantId};
-use crate::store::rows::{JobListParams, listed_statuses};
+use crate::store::rows::{ListQueryParams, listed_statuses};
 use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::row::JobRow;
@@ -17,9 +17,9 @@ pub(crate) fn jobs(
     filter: &Filter,
     page: &PageRequest,
 ) -> Result<Page, SqliteError> {
-    let params = JobListParams::new(filter, page);
+    let params = ListQueryParams::new(filter, page);
     let tenant = tenant.as_str();
-    let JobListParams { before, kind, queue, created_after, labels, limit } = params;
+    let ListQueryParams { before, kind, queue, created_after, labels, limit } = params;
     let parent = filter.parent.map(|id| id.to_string());
     // Row ids and job ids.
     let mut found: Vec<(i64, String)> = Vec::new();
