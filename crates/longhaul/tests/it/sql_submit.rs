@@ -22,9 +22,23 @@ struct Desk {
 impl Desk {
     /// Sets the manual clock to the database's time, which the SQL function uses.
     async fn new() -> Self {
+        Self::open(|url| url).await
+    }
+
+    /// Like [`Desk::new`], with a store that receives no notifications, as behind a pooler. Otherwise it moves jobs out of
+    /// `incoming` at a moment that the test does not control: when its listener has connected.
+    async fn without_listener() -> Self {
+        Self::open(|url| {
+            let separator = if url.contains('?') { '&' } else { '?' };
+            format!("{url}{separator}pgbouncer=true")
+        })
+        .await
+    }
+
+    async fn open(store_url: impl Fn(String) -> String) -> Self {
         let database = TestDatabase::create().await;
         let (clock, url) = (Clock::manual(Clock::system().now()), database.url());
-        let store = PostgresStore::open(&url, clock.clone()).await.unwrap();
+        let store = PostgresStore::open(&store_url(url.clone()), clock.clone()).await.unwrap();
         let client = database.connect().await;
         Self {
             harness: StoreHarness::new(store, clock.clone()).keeping(database),
@@ -114,7 +128,7 @@ async fn sql_submission_that_is_rolled_back_leaves_no_job() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn committed_sql_submission_is_pending_at_once_and_claimed_by_an_idle_worker() {
-    let desk = Desk::new().await;
+    let desk = Desk::without_listener().await;
     let arguments = "'demo', '{\"page\": 1}', queue => 'mail', priority => 3, max_attempts => 7,
         timeout => '90 s', labels => '{\"a\": \"b\"}', hint => false";
     let id = desk.submit(arguments).await.unwrap();
@@ -137,7 +151,7 @@ async fn committed_sql_submission_is_pending_at_once_and_claimed_by_an_idle_work
 
 #[tokio::test(flavor = "multi_thread")]
 async fn job_of_a_long_transaction_is_claimed_after_its_lane_was_raised() {
-    let desk = Desk::new().await;
+    let desk = Desk::without_listener().await;
     // The job of the open transaction has the same lane as a committed one.
     let other = desk.another_client().await;
     desk.submit("'demo', hint => false").await.unwrap();
@@ -180,7 +194,7 @@ async fn lane_raised_during_enqueueing_does_not_skip_the_incoming_job() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn incoming_jobs_are_enqueued_by_the_rescuer_when_workers_are_busy() {
-    let desk = Desk::new().await;
+    let desk = Desk::without_listener().await;
     let id = desk.submit("'demo', hint => false").await.unwrap();
     assert_eq!((desk.rows("incoming").await, desk.rows("ready").await), (1, 0));
     desk.harness.store().rescue(10).await.unwrap();
@@ -190,7 +204,7 @@ async fn incoming_jobs_are_enqueued_by_the_rescuer_when_workers_are_busy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sql_submission_can_be_cancelled_before_and_after_it_is_enqueued() {
-    let desk = Desk::new().await;
+    let desk = Desk::without_listener().await;
     let (store, tenant) = (desk.harness.store(), TenantId::default());
     let early = desk.submit("'demo', hint => false").await.unwrap();
     assert_eq!(store.cancel(&tenant, early).await.unwrap().status, Status::Cancelled);

@@ -16,12 +16,12 @@ WITH ended AS (
         history, is_first, used_ms, used_steps, run_ms, artifacts
     )
     CROSS JOIN LATERAL (
-        SELECT ctid AS place FROM longhaul.leases
+        SELECT ctid AS row_id FROM longhaul.leases
         WHERE tenant_id = done.tenant_id AND id = done.id
         LIMIT 1
     ) AS held
     WHERE
-        lease.ctid = held.place
+        lease.ctid = held.row_id
         AND lease.epoch = done.held_epoch AND lease.version = done.held_version
         AND NOT ($25::boolean AND lease.stepped_elsewhere)
     RETURNING done.*, lease.counted
@@ -90,18 +90,18 @@ given_back AS (
     RETURNING 1
 ),
 
-in_line AS (
+enqueued AS (
     INSERT INTO longhaul.ready (tenant_id, queue, kind, priority, run_at, id)
     SELECT tenant_id, queue, kind, priority, run_at, id FROM saved WHERE status = 'pending'
     RETURNING tenant_id, queue, kind, priority, run_at
 ),
 
-told AS (
+lowered_lanes AS (
     INSERT INTO longhaul.lanes (tenant_id, queue, kind, priority, due_at, active_at)
     SELECT due.tenant_id, due.queue, due.kind, due.priority, due.run_at, 0
     FROM (
         SELECT tenant_id, queue, kind, priority, min(run_at) AS run_at
-        FROM in_line
+        FROM enqueued
         GROUP BY tenant_id, queue, kind, priority
     ) AS due
     LEFT JOIN longhaul.lanes AS lane USING (tenant_id, queue, kind, priority)

@@ -13,12 +13,12 @@ WITH ended AS (
         history, is_first, used_ms, used_steps
     )
     CROSS JOIN LATERAL (
-        SELECT ctid AS place FROM longhaul.leases
+        SELECT ctid AS row_id FROM longhaul.leases
         WHERE tenant_id = done.tenant_id AND id = done.id
         LIMIT 1
     ) AS held
     WHERE
-        lease.ctid = held.place
+        lease.ctid = held.row_id
         AND lease.epoch = done.held_epoch AND lease.version = done.held_version
         AND NOT lease.stepped_elsewhere
     RETURNING done.*

@@ -1,5 +1,5 @@
 -- Inserts one job into `ready` and lowers its lane's cursor if the job is due earlier.
-WITH told AS (
+WITH lowered_lanes AS (
     INSERT INTO longhaul.lanes (tenant_id, queue, kind, priority, due_at, active_at)
     VALUES ($1::text, $2::text, $3::text, $4::integer, $5::bigint, 0)
     ON CONFLICT (tenant_id, queue, kind, priority)

@@ -17,12 +17,12 @@ moved AS (
         arrival.tenant_id, arrival.queue, arrival.kind, arrival.priority, arrival.run_at, arrival.id
 ),
 
-in_line AS (
+enqueued AS (
     INSERT INTO longhaul.ready (tenant_id, queue, kind, priority, run_at, id)
     SELECT tenant_id, queue, kind, priority, run_at, id FROM moved
 ),
 
-told AS (
+lowered_lanes AS (
     INSERT INTO longhaul.lanes AS lane (tenant_id, queue, kind, priority, due_at, active_at)
     SELECT tenant_id, queue, kind, priority, min(run_at), 0
     FROM moved

@@ -34,12 +34,12 @@ accepted AS (
     RETURNING tenant_id, queue, kind, priority, run_at, id
 ),
 
-in_line AS (
+enqueued AS (
     INSERT INTO longhaul.ready (tenant_id, queue, kind, priority, run_at, id)
     SELECT tenant_id, queue, kind, priority, run_at, id FROM accepted
 ),
 
-told AS (
+lowered_lanes AS (
     INSERT INTO longhaul.lanes (tenant_id, queue, kind, priority, due_at, active_at)
     SELECT due.tenant_id, due.queue, due.kind, due.priority, due.run_at, 0
     FROM (
