@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
+#[cfg(feature = "server")]
 use super::accounts::{Scopes, Subscription, TenantLimits};
 use super::{BlobRole, WrappedKey};
 use crate::job::{
@@ -130,8 +131,6 @@ from_column! {
         Status: known(Status::parse);
         BlobRole: known(BlobRole::parse);
         EventFilter: known(|words| EventFilter::from_words(words).ok());
-        Subscription: known(Subscription::parse);
-        Scopes: known(Scopes::from_text);
         // The error does not quote the text, because it is a caller's input.
         Json: Json::from_text;
         Progress: serde_json::from_str;
@@ -149,6 +148,14 @@ from_column! {
     opt_bytes {
         [u8; 32]: <[u8; 32]>::try_from;
         WrappedKey: |bytes| Ok::<_, Infallible>(WrappedKey(bytes.to_vec()));
+    }
+}
+
+#[cfg(feature = "server")]
+from_column! {
+    opt_text {
+        Subscription: known(Subscription::parse);
+        Scopes: known(Scopes::from_text);
     }
 }
 
@@ -175,9 +182,13 @@ macro_rules! from_json {
 
 from_json! {
     BTreeMap<String, String>;
-    TenantLimits;
     Vec<Artifact>;
     Vec<Name>;
+}
+
+#[cfg(feature = "server")]
+from_json! {
+    TenantLimits;
 }
 
 /// Converts to the integer type of the databases. Saturates, which versions and epochs never reach.

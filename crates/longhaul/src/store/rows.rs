@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+#[cfg(feature = "server")]
 use super::accounts::{ApiKey, AuditEntry, KeyDigest, Tenant};
 use super::columns::{FromRow, ReadColumns, from_columns, limit};
+#[cfg(feature = "server")]
 use super::endpoints::Endpoint;
 use super::limits::LimitCounter;
 use super::stored_job::StoredJob;
@@ -31,6 +33,10 @@ from_columns! {
         deleted_by, failures, failure,
     }
     BlobRef { tenant, job, path }
+}
+
+#[cfg(feature = "server")]
+from_columns! {
     Tenant { id, name, subscription, inactive_since, limits, billing_id, billed_at, created_at }
     ApiKey {
         id, tenant, name, scopes, digest, created_at, expires_at, revoked_at, last_used_at, requests_per_s,

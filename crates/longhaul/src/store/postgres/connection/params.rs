@@ -93,10 +93,12 @@ impl ParamList<'_> {
 }
 
 /// Creates a [`ParamList`].
+#[cfg(feature = "server")]
 macro_rules! param_list {
     ($($param:expr),* $(,)?) => {
         $crate::store::postgres::connection::params::ParamList(vec![$(Box::new($param)),*])
     };
 }
 
+#[cfg(feature = "server")]
 pub(crate) use param_list;
