@@ -57,10 +57,10 @@ responses! {
         pub role: String,
         /// Version of its program.
         pub version: String,
-        /// Host that it runs on.
-        pub host: String,
-        /// Process id on the host.
-        pub pid: u32,
+        /// Host that it runs on. Only for administrators.
+        pub host: Option<String>,
+        /// Process id on the host. Only for administrators.
+        pub pid: Option<u32>,
         /// Kinds that it can run, by name.
         pub kinds: Vec<String>,
         /// Running jobs.

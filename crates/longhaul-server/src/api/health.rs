@@ -21,10 +21,12 @@ struct Health {
     status: &'static str,
     /// The server's version.
     version: &'static str,
-    /// Replica name of this process.
-    replica: String,
-    /// Jobs running in this process.
-    running: u64,
+    /// Replica name of this process. Absent if the server requires keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replica: Option<String>,
+    /// Jobs running in this process. Absent if the server requires keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    running: Option<u64>,
 }
 
 pub(super) fn router() -> Routes {
@@ -60,11 +62,13 @@ pub(super) async fn readyz(State(state): State<AppState>) -> Result<&'static str
 )]
 async fn healthz(State(state): State<AppState>) -> Result<Json<Health>> {
     ready(&state).await?;
+    // Callers are not authenticated here.
+    let is_open = !state.auth.settings().require_keys;
     Ok(Json(Health {
         status: "ok",
         version: env!("CARGO_PKG_VERSION"),
-        replica: state.engine.replica().to_owned(),
-        running: state.engine.running() as u64,
+        replica: is_open.then(|| state.engine.replica().to_owned()),
+        running: is_open.then(|| state.engine.running() as u64),
     }))
 }
 

@@ -1,12 +1,11 @@
 //! Replicas: the processes that share a store.
 
 use axum::Json;
-use longhaul::Engine;
 use longhaul::store::{Heartbeat, ReplicaState};
 use longhaul_client::wire::{Replica, ReplicaList};
 use utoipa_axum::routes;
 
-use crate::api::http::caller::{Caller, Inspect};
+use crate::api::http::caller::{Admin, Caller, Inspect};
 use crate::api::http::load_shedding::Class;
 use crate::api::http::openapi::ReadProblems;
 use crate::api::http::routes::Routes;
@@ -26,12 +25,20 @@ pub(super) fn router() -> Routes {
     responses((status = 200, description = "The replicas, by name.", body = ReplicaList), ReadProblems),
 )]
 async fn list_replicas(caller: Caller<Inspect>) -> Result<Json<ReplicaList>> {
-    Ok(Json(ReplicaList { replicas: list(&caller.engine).await? }))
+    Ok(Json(ReplicaList { replicas: list(&caller).await? }))
 }
 
-/// Returns the replicas by name.
-pub(crate) async fn list(engine: &Engine) -> Result<Vec<Replica>> {
-    Ok(engine.replicas().await?.into_iter().map(to_wire).collect())
+/// Returns the replicas by name. Only an administrator sees their hosts and process ids, because tenants need not know
+/// the machines.
+pub(crate) async fn list(caller: &Caller<Inspect>) -> Result<Vec<Replica>> {
+    let mut replicas: Vec<Replica> =
+        caller.engine.replicas().await?.into_iter().map(to_wire).collect();
+    if !caller.may::<Admin>() {
+        for replica in &mut replicas {
+            (replica.host, replica.pid) = (None, None);
+        }
+    }
+    Ok(replicas)
 }
 
 fn to_wire(replica: ReplicaState) -> Replica {
@@ -42,8 +49,8 @@ fn to_wire(replica: ReplicaState) -> Replica {
         name: replica,
         role,
         version,
-        host,
-        pid,
+        host: Some(host),
+        pid: Some(pid),
         kinds: kinds.iter().map(ToString::to_string).collect(),
         running,
         concurrency,

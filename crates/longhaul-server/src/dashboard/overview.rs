@@ -39,7 +39,7 @@ pub(super) async fn show(ctx: PageContext<Inspect>) -> Result<Response> {
     let engine = &ctx.caller.engine;
     let data = OverviewData {
         queues: queues::list(engine).await?,
-        replicas: replicas::list(engine).await?,
+        replicas: replicas::list(&ctx.caller).await?,
         waiting: count_jobs(engine, longhaul::Status::Waiting).await?,
         failed_deliveries: count_jobs(&engine.outbox(), longhaul::Status::Failed).await?,
         hour: if ctx.may::<Read>() { Some(LastHour::read(&ctx.caller).await?) } else { None },
@@ -172,7 +172,7 @@ fn replica_row(replica: &Replica) -> Markup {
             td { (replica.role) }
             td { (replica.version) }
             td { (replica.running) " of " (replica.concurrency) }
-            td { (replica.host) }
+            td { (replica.host.as_deref().unwrap_or("–")) }
             td { (time(&replica.seen_at)) }
         }
     }

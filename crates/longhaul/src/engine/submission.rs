@@ -272,6 +272,10 @@ fn check_limits(job: &NewJob, limits: &Limits, shared: &EngineState) -> Result<(
         if name.is_empty() {
             return Err(SubmitError::Invalid("a label must have a name".to_owned()));
         }
+        if name.chars().chain(value.chars()).any(char::is_control) {
+            let why = format!("the label {name:?} has a control character");
+            return Err(SubmitError::Invalid(why));
+        }
     }
     if let Some(id) = &job.key_id {
         Name::new(id)?;

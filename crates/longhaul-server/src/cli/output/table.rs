@@ -91,7 +91,12 @@ impl TableRow for Replica {
             number(format!("{}/{}", self.running, self.concurrency)),
             number(age_of(now, &self.started_at)),
             number(age_of(now, &self.seen_at)),
-            Cell::new(format!("{}:{}", printable(&self.host), self.pid)),
+            Cell::new(
+                self.host
+                    .as_deref()
+                    .zip(self.pid)
+                    .map_or_else(String::new, |(host, pid)| format!("{}:{pid}", printable(host))),
+            ),
             text(&self.version),
             text(&self.kinds.join(" ")),
         ]
@@ -290,8 +295,8 @@ mod tests {
             name: name.to_owned(),
             role: "worker".to_owned(),
             version: "0.1.0".to_owned(),
-            host: "host-1".to_owned(),
-            pid: 4711,
+            host: Some("host-1".to_owned()),
+            pid: Some(4711),
             kinds: vec!["demo".to_owned(), "resize".to_owned()],
             running: 3,
             concurrency: 8,

@@ -39,7 +39,8 @@ fn problems(ctx: &PageContext<Inspect>, data: &OverviewData) -> Vec<Markup> {
     for replica in data.replicas.iter().filter(|replica| !replica.alive) {
         problems.push(html! {
             strong { "Replica " (replica.name) " is unresponsive" }
-            " on host " (replica.host) ". Other replicas take over its jobs."
+            @if let Some(host) = &replica.host { " on host " (host) }
+            ". Other replicas take over its jobs."
         });
     }
     for queue in &data.queues {

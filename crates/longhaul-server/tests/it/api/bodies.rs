@@ -115,3 +115,13 @@ async fn percent_encoded_invalid_utf8_is_rejected() {
         post.problem();
     }
 }
+
+#[tokio::test]
+async fn label_with_a_control_character_is_rejected() {
+    let server = TestServer::start().await;
+    for labels in [json!({"a\nb": "x"}), json!({"a": "x\u{7f}"}), json!({"a": "\u{1b}[31m"})] {
+        let body = json!({"kind": "echo", "input": 1, "labels": labels});
+        let refused = server.post("/v1/jobs").json(body).send().await;
+        assert_eq!(refused.problem(), (422, "validation".to_owned()), "{labels}");
+    }
+}

@@ -13,6 +13,14 @@ async fn running_server_is_alive_and_ready() {
 }
 
 #[tokio::test]
+async fn health_of_a_server_with_keys_shows_no_replica_and_no_counts() {
+    let (server, _) = TestServer::with_keys().await;
+    let health = server.get("/healthz").send().await.json();
+    let keys: Vec<&String> = health.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["status", "version"]);
+}
+
+#[tokio::test]
 async fn stopping_server_is_alive_and_not_ready() {
     let server = TestServer::start().await;
     server.state.stop.cancel();

@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use crate::harness::{TestServer, redacted};
 
 #[tokio::test]
@@ -32,4 +34,20 @@ async fn replicas_are_listed_with_role_and_capacity() {
       ]
     }
     "#);
+}
+
+#[tokio::test]
+async fn hosts_of_replicas_are_shown_to_administrators_only() {
+    let (server, admin) = TestServer::with_keys().await;
+    let wish = json!({"tenant": "default", "name": "x", "scopes": ["read"]});
+    let made = server.post("/v1/keys").key(&admin).json(wish).send().await.json();
+    let replica = async |key: &str| {
+        server.get("/v1/replicas").key(key).send().await.json()["replicas"][0].clone()
+    };
+    let shown = replica(made["key"].as_str().unwrap()).await;
+    assert_eq!(
+        (&shown["name"], &shown["host"], &shown["pid"]),
+        (&json!("test"), &json!(null), &json!(null))
+    );
+    assert!(replica(&admin).await["host"].is_string());
 }
