@@ -86,6 +86,8 @@ pub struct Settings {
     pub require_idempotency_key: bool,
     /// Longest wait of a synchronous request. Defaults to 1 min.
     pub sync_wait_max: Duration,
+    /// Cancel a chat without an idempotency key when its caller disconnects. Defaults to `true`.
+    pub cancel_disconnected_chats: bool,
     /// Keep-alive interval of event streams. Defaults to 15 s.
     pub keep_alive: Duration,
     /// Reconnect delay that event streams announce to clients. Defaults to 2 s.
@@ -103,6 +105,7 @@ impl Default for Settings {
         Self {
             require_idempotency_key: false,
             sync_wait_max: Duration::from_mins(1),
+            cancel_disconnected_chats: true,
             keep_alive: Duration::from_secs(15),
             reconnect: Duration::from_secs(2),
             list_limit_max: 1_000,

@@ -416,6 +416,7 @@ fn settings(config: &Config) -> Settings {
         list_limit_max: config.limits.list_limit_max,
         batch_jobs_max: config.limits.batch_jobs_max,
         batch_bytes_max: config.limits.batch_bytes_max,
+        cancel_disconnected_chats: config.chat.as_ref().is_none_or(|chat| chat.cancel_disconnected),
         ..Settings::default()
     }
 }

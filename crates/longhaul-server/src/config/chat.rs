@@ -25,6 +25,8 @@ pub struct ChatConfig {
     /// Signs requests to `state_webhook_url`.
     pub webhook_secret: Option<Secret>,
     pub retry: Retry,
+    /// Cancel calls without an idempotency key whose client disconnects.
+    pub cancel_disconnected: bool,
 }
 
 /// A server with language models.
@@ -63,7 +65,12 @@ pub(super) fn chat(
         targets.push(target);
     }
     let retry = retry?;
-    (!targets.is_empty()).then_some(ChatConfig { targets, webhook_secret, retry })
+    (!targets.is_empty()).then_some(ChatConfig {
+        targets,
+        webhook_secret,
+        retry,
+        cancel_disconnected: settings.on_disconnect,
+    })
 }
 
 fn retry(check: &mut Check, entry: &ConfigEntry) -> Option<Retry> {

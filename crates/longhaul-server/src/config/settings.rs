@@ -293,6 +293,10 @@ settings! {
         /// Retries for a server that cannot be reached or fails: delays double from first to max,
         /// each shortened by up to a half at random; attempts is the total number of attempts.
         retry: ConfigEntry = { first = "1s", max = "60s", attempts = 10 }, unparsed("a table");
+        /// Effect on a call of Ollama's and OpenAI's routes when its client disconnects: "cancel"
+        /// cancels the job and closes the connection to the server, "finish" lets it continue. Calls
+        /// with an Idempotency-Key and `POST /jobs` always continue.
+        on_disconnect: bool = "cancel", one_of(&[("cancel", true), ("finish", false)]);
     }
 
     /// Diagram rendering.

@@ -1,8 +1,9 @@
 //! Chat API: `POST /jobs`, and the routes of Ollama and `OpenAI` for their own clients.
 //!
 //! Every call is a job of the kind `chat`. The routes of Ollama and `OpenAI` wait for it and respond like a model
-//! server; when a client disconnects, the job continues.
+//! server; when a client without an idempotency key disconnects, its job is cancelled.
 
+mod disconnect;
 mod models;
 mod passthrough;
 mod response;

@@ -18,7 +18,15 @@ fn chat_targets_have_defaults_and_options() {
         api_key: None,
     };
     let retry = Retry { max_attempts: 10, first: SECOND, max: 60 * SECOND };
-    assert_eq!(chat, ChatConfig { targets: vec![laptop.clone()], webhook_secret: None, retry });
+    assert_eq!(
+        chat,
+        ChatConfig {
+            targets: vec![laptop.clone()],
+            webhook_secret: None,
+            retry,
+            cancel_disconnected: true,
+        }
+    );
     let input = ConfigInput::file(
         "[chat]\nwebhook_secret = 'hush'\nretry = { attempts = 3 }\ntargets = [{ name = 'cloud', \
          url = 'https://api.example/v1', api = 'openai', models = ['a', 'b'], concurrency = 9, api_key = '${CLOUD_KEY}' }]\n",

@@ -167,11 +167,40 @@ async fn chat_api_in_another_process_streams_the_finished_response(backend: Back
     }
 }
 
-async fn disconnected_chat_stream_leaves_its_job_running(backend: Backend) {
+/// The stop button of a chat client.
+async fn disconnected_chat_stream_is_cancelled(backend: Backend) {
+    for path in PATHS {
+        let target = FakeChatServer::held(TargetApi::Ollama).await;
+        let server = ChatServer::start(backend, &[&target]).await;
+        target.allow_words(1);
+        let mut stream = server.post(path).json(chat_streaming("hi", true)).open().await;
+        let id = stream.job_id();
+        word(&mut stream).await;
+        drop(stream);
+        assert_eq!(server.finished(&id).await["status"], "cancelled");
+        target.until_idle().await;
+    }
+}
+
+async fn disconnected_chat_call_is_cancelled(backend: Backend) {
+    let target = FakeChatServer::held(TargetApi::Ollama).await;
+    let server = ChatServer::start(backend, &[&target]).await;
+    let call = server.post(PATHS[0]).json(chat_streaming("hi", false)).send();
+    let call = tokio::spawn(call);
+    target.calls(1).await;
+    call.abort();
+    target.until_idle().await;
+    let id = server.get_json("/v1/jobs").await["jobs"][0]["jobId"].as_str().unwrap().to_owned();
+    assert_eq!(server.finished(&id).await["status"], "cancelled");
+}
+
+async fn disconnected_chat_stream_with_a_key_leaves_its_job_running(backend: Backend) {
     let target = FakeChatServer::held(TargetApi::Ollama).await;
     let server = ChatServer::start(backend, &[&target]).await;
     target.allow_words(1);
-    let mut stream = server.post(PATHS[0]).json(chat_streaming("hi", true)).open().await;
+    let call =
+        server.post(PATHS[0]).header("idempotency-key", "k").json(chat_streaming("hi", true));
+    let mut stream = call.open().await;
     let id = stream.job_id();
     word(&mut stream).await;
     drop(stream);
@@ -201,6 +230,8 @@ on_both_backends! {
     chat_stream_ends_with_an_error_if_the_retry_differs,
     chat_stream_failure_is_retried_and_then_reported,
     chat_api_in_another_process_streams_the_finished_response,
-    disconnected_chat_stream_leaves_its_job_running,
+    disconnected_chat_stream_is_cancelled,
+    disconnected_chat_call_is_cancelled,
+    disconnected_chat_stream_with_a_key_leaves_its_job_running,
     stopping_server_ends_a_chat_stream_with_an_error,
 }

@@ -152,6 +152,12 @@ impl FakeChatServer {
         self.received()
     }
 
+    /// Waits until no call is in flight.
+    pub(crate) async fn until_idle(&self) {
+        let mut counts = self.inner.counts.subscribe();
+        counts.wait_for(|(_, now)| *now == 0).await.unwrap();
+    }
+
     pub(crate) fn most_at_once(&self) -> usize {
         *self.inner.most_at_once.lock().unwrap()
     }

@@ -9,6 +9,7 @@ use longhaul::job::Record;
 use longhaul::{JobId, Status};
 use longhaul_kinds::chat::{ChatApi, ChatCall, ChatResult, http_status};
 
+use super::disconnect::DisconnectGuard;
 use super::stream::{self, ChatResponseStream};
 use super::submit::{parse, submission};
 use crate::api::AppState;
@@ -37,16 +38,25 @@ async fn respond(
     // Never required here, because other systems' clients do not send one.
     let key = idempotency::key(&headers, false)?;
     let call = parse(&caller, &headers, body, api).await?;
+    let is_only_caller = key.is_none();
     let handle = service::submit(&state, submission(&caller, &call, key)).await?;
     let (id, tenant) = (handle.id(), caller.engine.tenant().clone());
+    let mut guard = if is_only_caller && state.settings.cancel_disconnected_chats {
+        DisconnectGuard::new(&caller.engine, id)
+    } else {
+        DisconnectGuard::disarmed()
+    };
     if call.streams() {
         let reader = chat.stream_logs().read(&tenant, id);
         let authorization = caller.authorization(&headers);
-        let response_stream = ChatResponseStream::new(&call, reader, handle, state, authorization);
+        let response_stream =
+            ChatResponseStream::new(&call, reader, handle, state, authorization, guard);
         return Ok(with_job_id(stream::respond(response_stream).await?, id));
     }
     let authorization = caller.authorization(&headers);
-    let record = wait::for_result(&state, &handle, &authorization).await?;
+    let waited = wait::for_result(&state, &handle, &authorization).await;
+    guard.disarm();
+    let record = waited?;
     let record = record.ok_or_else(|| stopping(id))?;
     Ok(with_job_id(complete_response(&call, &record)?, id))
 }

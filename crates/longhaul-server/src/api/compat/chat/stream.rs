@@ -17,6 +17,7 @@ use longhaul::{JobHandle, JobId, Timestamp};
 use longhaul_kinds::chat::{Accumulator, ChatApi, ChatCall, StreamRead, StreamReader};
 use serde_json::Value;
 
+use super::disconnect::DisconnectGuard;
 use super::passthrough::{ChatOutcome, outcome, stopping};
 use crate::api::AppState;
 use crate::api::compat::error_format::{ErrorFormat, not_retryable};
@@ -42,6 +43,7 @@ pub(crate) struct ChatResponseStream {
     ending: Ending,
     state: AppState,
     authorization: Authorization<Submit>,
+    guard: DisconnectGuard,
     /// Everything sent so far, and the attempt that it came from.
     sent: Accumulator,
     run: Option<u64>,
@@ -68,6 +70,7 @@ impl ChatResponseStream {
         handle: JobHandle,
         state: AppState,
         authorization: Authorization<Submit>,
+        guard: DisconnectGuard,
     ) -> Self {
         let options: Option<Value> = call.body.get("stream_options");
         let usage =
@@ -81,6 +84,7 @@ impl ChatResponseStream {
             ending: Box::pin(async move { handle.wait().await }),
             state,
             authorization,
+            guard,
             sent: Accumulator::new(call.api),
             run: None,
             waits: false,
@@ -123,7 +127,7 @@ impl ChatResponseStream {
 
     /// Queues the rest of the response.
     fn end(&mut self, record: &Record) -> Result<()> {
-        self.is_finished = true;
+        self.finish();
         match outcome(record)? {
             ChatOutcome::Failed { status, message, code } => {
                 self.fail(status, &message, code.as_deref());
@@ -145,8 +149,13 @@ impl ChatResponseStream {
         Ok(())
     }
 
-    fn fail(&mut self, status: u16, message: &str, code: Option<&str>) {
+    fn finish(&mut self) {
         self.is_finished = true;
+        self.guard.disarm();
+    }
+
+    fn fail(&mut self, status: u16, message: &str, code: Option<&str>) {
+        self.finish();
         let error = ErrorFormat::of(self.api).error(status, message, code);
         self.next.push_back(framed(self.api, &error.to_string()));
     }
@@ -211,6 +220,23 @@ fn framed(api: ChatApi, text: &str) -> String {
 
 /// Responds once the first chunk is available, because until then an error can still set the HTTP status.
 pub(crate) async fn respond(mut stream_state: ChatResponseStream) -> Result<Response> {
+    let first = wait_for_first_chunk(&mut stream_state).await;
+    if !matches!(first, Ok(None)) {
+        stream_state.guard.disarm();
+    }
+    if let Some(failure) = first? {
+        return Ok(failure);
+    }
+    let content_type = match stream_state.api {
+        ChatApi::OllamaChat | ChatApi::OllamaGenerate => "application/x-ndjson",
+        ChatApi::OpenAiChat => "text/event-stream",
+    };
+    let body = Body::from_stream(stream::unfold(stream_state, ChatResponseStream::next));
+    Ok(respond::stream(content_type, body))
+}
+
+/// Waits for the first chunk. Returns the response of a job that failed before it.
+async fn wait_for_first_chunk(stream_state: &mut ChatResponseStream) -> Result<Option<Response>> {
     while stream_state.next.is_empty() {
         match without_permit(stream_state.next_event()).await {
             StreamEvent::Piece(read) => stream_state.take(read),
@@ -223,16 +249,12 @@ pub(crate) async fn respond(mut stream_state: ChatResponseStream) -> Result<Resp
                 let record = ended?;
                 if let ChatOutcome::Failed { status, message, code } = outcome(&record)? {
                     let format = ErrorFormat::of(stream_state.api);
-                    return Ok(not_retryable(format.respond(status, &message, code.as_deref())));
+                    let failure = format.respond(status, &message, code.as_deref());
+                    return Ok(Some(not_retryable(failure)));
                 }
                 stream_state.end(&record)?;
             }
         }
     }
-    let content_type = match stream_state.api {
-        ChatApi::OllamaChat | ChatApi::OllamaGenerate => "application/x-ndjson",
-        ChatApi::OpenAiChat => "text/event-stream",
-    };
-    let body = Body::from_stream(stream::unfold(stream_state, ChatResponseStream::next));
-    Ok(respond::stream(content_type, body))
+    Ok(None)
 }
