@@ -18,12 +18,13 @@ use crate::api::ProxyRoute;
 const MODES: &[(&str, bool)] = &[("async", false), ("sync", true)];
 
 /// First path segments of the server's own routes, including planned ones.
-const RESERVED: [&str; 17] = [
+const RESERVED: [&str; 18] = [
     "api",
     "assets",
     "d",
     "docs",
     "favicon.ico",
+    "health",
     "healthz",
     "jobs",
     "livez",

@@ -11,7 +11,7 @@ mod stream;
 mod submit;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use longhaul_kinds::chat::{Chat, ChatApi};
 
 use super::error_format::{ErrorFormat, with_error_format};
@@ -37,7 +37,8 @@ pub(crate) fn router(state: &AppState) -> Router<AppState> {
         )
         .undocumented::<Inspect>(normal, "/api/tags", get(models::tags))
         .undocumented::<Read>(normal, "/api/show", post(models::show))
-        .undocumented::<Inspect>(normal, "/api/version", get(models::version));
+        .undocumented::<Inspect>(normal, "/api/version", get(models::version))
+        .any_method::<Inspect>(normal, "/api/{*path}", any(models::unknown));
     let openai = Routes::new()
         .undocumented::<Submit>(
             submission,

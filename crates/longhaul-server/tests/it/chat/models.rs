@@ -46,7 +46,19 @@ async fn models_of_an_unreachable_target_stay_listed(backend: Backend) {
     assert_eq!(server.get("/api/tags").send().await.json()["models"].as_array().unwrap().len(), 1);
 }
 
+async fn unknown_routes_of_ollama_have_errors_in_its_format(backend: Backend) {
+    let target = FakeChatServer::ollama().await;
+    let server = ChatServer::start(backend, &[&target]).await;
+    for (path, status) in [("/api/pull", 501), ("/api/delete", 501), ("/api/blobs/sha256:0", 404)] {
+        let response = server.post(path).json(json!({"model": "m"})).send().await;
+        assert_eq!(response.status.as_u16(), status, "{path}");
+        assert!(response.json()["error"].is_string(), "{path}: {response:?}");
+    }
+    assert_eq!(server.get("/api/nothing").send().await.status.as_u16(), 404);
+}
+
 on_both_backends! {
+    unknown_routes_of_ollama_have_errors_in_its_format,
     models_of_all_targets_are_listed_in_both_apis,
     models_of_an_unreachable_target_stay_listed,
 }

@@ -61,6 +61,23 @@ pub(crate) async fn version(
     Ok(Json(json!({"version": env!("CARGO_PKG_VERSION")})).into_response())
 }
 
+/// Other routes of Ollama. Clients see an error in its format, and learn that models are managed at the targets.
+pub(crate) async fn unknown(
+    State(state): State<AppState>,
+    _caller: Caller<Inspect>,
+    Path(path): Path<String>,
+) -> Result<Response> {
+    state.chat()?;
+    let format = ErrorFormat::Ollama;
+    Ok(match path.as_str() {
+        "pull" | "push" | "create" | "copy" | "delete" => {
+            let message = format!("{path} is not supported: manage models at the target itself");
+            format.respond(501, &message, None)
+        }
+        _ => format.respond(404, "404 page not found", None),
+    })
+}
+
 fn respond(format: ErrorFormat, result: Result<Value, ChatError>) -> Response {
     match result {
         Ok(value) => Json(value).into_response(),

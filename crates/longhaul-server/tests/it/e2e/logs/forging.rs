@@ -20,7 +20,9 @@ async fn visit(format: &str) -> (String, String) {
     for input in [json!({"fail": FORGED}), json!({"result": FORGED}), json!({FORGED: 1})] {
         let mut request = SubmitRequest::new("demo", &input).unwrap();
         request.max_attempts = Some(1);
-        request.labels.insert(FORGED.to_owned(), FORGED.to_owned());
+        // Labels with control characters are rejected.
+        let label: String = FORGED.chars().filter(|c| !c.is_control()).collect();
+        request.labels.insert(label.clone(), label);
         let job = client.submit(&request, &SubmitOptions::default()).await.unwrap();
         end(&client, &job.job_id).await;
     }
