@@ -97,7 +97,7 @@ macro_rules! settings {
 pub(super) use settings;
 
 impl<T: 'static> ValueType<T> {
-    /// Creates a type whose parser has error messages of its own.
+    /// Creates a type whose parser reports its own errors.
     pub(super) fn new(
         expected: impl Into<String>,
         parse: impl Fn(&ConfigEntry, &str) -> Result<T, ConfigError> + 'static,

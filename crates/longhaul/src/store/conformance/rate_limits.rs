@@ -38,7 +38,7 @@ pub async fn burst_is_bounded_by_the_rate(harness: &StoreHarness) {
     assert_eq!(claim(harness, 30, &limits).await.len(), 3);
 }
 
-/// Each tenant has a rate limit of its own.
+/// Rate limits are per tenant.
 pub async fn rate_of_tenants_is_each_tenants_own(harness: &StoreHarness) {
     let limits = each_tenant(FlowLimit::rate(Rate::new(1, SECOND)));
     for tenant in ["a", "b"].map(tenant) {
