@@ -1,5 +1,6 @@
 //! Tests of the statements against a migrated database.
 
+mod plans;
 mod row_security;
 
 use std::collections::BTreeSet;

@@ -36,7 +36,7 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(12);
 /// All statements look rows up by their keys, a few at a time, in tables that change faster than their
 /// statistics. So the planner must never read a whole table or a whole index, whatever it estimates:
 ///
-/// - no sequential scans, hash joins or merge joins;
+/// - no sequential scans, bitmap scans, hash joins or merge joins;
 /// - no sorting where an index has the order. After an ANALYZE of a nearly empty `ready` table, reading
 ///   all of a tenant's rows through the index for lists and sorting them looks as cheap as reading the
 ///   first row of the primary key. While a long transaction blocks vacuum, that plan scans the dead row of
@@ -56,6 +56,8 @@ macro_rules! settings {
             $set,
             " enable_seqscan = off;",
             $set,
+            " enable_bitmapscan = off;",
+            $set,
             " enable_hashjoin = off;",
             $set,
             " enable_mergejoin = off;",
@@ -66,7 +68,7 @@ macro_rules! settings {
 }
 
 /// Settings of a session that no other client shares.
-const SESSION: &str = settings!("SET");
+pub(crate) const SESSION: &str = settings!("SET");
 const BEGIN: &str = "BEGIN";
 /// `BEGIN` behind a transaction pooler, with the settings, which last no longer than a transaction there.
 const BEGIN_POOLED: &str = concat!("BEGIN;", settings!("SET LOCAL"));

@@ -1,6 +1,10 @@
 -- Lists running jobs, newest first: the rows of `leases`. Filters that are NULL match everything.
 SELECT lease.id FROM longhaul.leases AS lease
-INNER JOIN longhaul.jobs AS job USING (tenant_id, id)
+CROSS JOIN LATERAL (
+    SELECT kind, queue, created_at, labels FROM longhaul.jobs
+    WHERE tenant_id = lease.tenant_id AND id = lease.id
+    LIMIT 1
+) AS job
 WHERE
     lease.tenant_id = $1::text AND lease.id < $2::text
     AND ($3::text IS NULL OR job.kind = $3::text)

@@ -22,7 +22,11 @@ FROM (
     UNION ALL
     SELECT job.queue, false, 0, 0, NULL
     FROM longhaul.finished
-    INNER JOIN longhaul.jobs AS job USING (tenant_id, id)
+    CROSS JOIN LATERAL (
+        SELECT queue FROM longhaul.jobs
+        WHERE tenant_id = finished.tenant_id AND id = finished.id
+        LIMIT 1
+    ) AS job
     WHERE finished.tenant_id = $1::text AND finished.status = 'waiting'
     GROUP BY job.queue
     UNION ALL
