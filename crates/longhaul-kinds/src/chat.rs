@@ -1,7 +1,7 @@
 //! The kind `chat`: a call to a language model.
 //!
-//! Its input is `{"api": "ollama-chat" | "ollama-generate" | "openai-chat", "body": {…}}` with the body of a request in that
-//! API. Its result is `{"api", "body", "promptTokens", "completionTokens", "target"}` with the body of a response that is
+//! Its input is `{"api": "ollama-chat", "body": {…}}` with an API of [`ChatApi`] and the body of a request in it. Its
+//! result is `{"api", "body", "promptTokens", "completionTokens", "target"}` with the body of a response that is
 //! not streamed.
 //!
 //! # Targets
@@ -13,8 +13,9 @@
 //!
 //! # Failures
 //!
-//! Unreachable, busy and failing targets are retried, up to the attempts of the kind. A call that a target rejects fails at
-//! once with the message of the target. See [`ChatError`].
+//! A job whose target is unreachable waits for it, for as long as that takes, and no attempt is charged. Busy and failing
+//! targets are retried, up to the attempts of the kind, because the call itself may be the cause. A call that a target
+//! rejects fails at once with the message of the target. See [`ChatError`].
 //!
 //! # Streaming
 //!
@@ -40,6 +41,7 @@ mod error;
 pub(crate) mod fuzzing;
 mod json_fields;
 mod json_object;
+mod outages;
 mod request;
 mod stream_decoder;
 mod stream_log;
@@ -63,6 +65,7 @@ pub use stream_log::{StreamLogs, StreamRead, StreamReader};
 pub use target::{ModelServer, ModelServerError, TargetApi};
 
 use catalog::Catalog;
+use outages::Outages;
 use target_slots::TargetSlots;
 
 /// Name of the kind and of its queue.
@@ -70,6 +73,8 @@ pub const CHAT: &str = "chat";
 /// Jobs of a process that wait for a target slot, besides those that have one, so that a popular model does not
 /// keep jobs of other models from being claimed.
 const WAITING_MAX: usize = 32;
+/// Bytes of an input besides the request body.
+const WRAPPER_BYTES: usize = 1024;
 /// Timeout of an attempt, including the wait for a slot. Silence of a target has shorter limits.
 const TIMEOUT: Duration = Duration::from_hours(24);
 
@@ -81,16 +86,26 @@ struct Inner {
     slots: TargetSlots,
     catalog: Catalog,
     stream_logs: StreamLogs,
+    outages: Outages,
     retry: Retry,
+    body_bytes_max: usize,
     clock: Clock,
 }
 
 impl Chat {
-    pub fn new(targets: Vec<ModelServer>, retry: Retry, clock: Clock) -> Self {
+    /// Creates the kind for calls with a request body of at most `body_bytes_max`.
+    pub fn new(
+        targets: Vec<ModelServer>,
+        retry: Retry,
+        body_bytes_max: usize,
+        clock: Clock,
+    ) -> Self {
         let slots = targets.iter().map(|target| target.concurrency);
         let slots = TargetSlots::new(slots, clock.clone());
         let catalog = Catalog::new(targets, clock.clone());
-        Self(Arc::new(Inner { slots, catalog, stream_logs: StreamLogs::default(), retry, clock }))
+        let (stream_logs, outages) = (StreamLogs::default(), Outages::new(clock.clone()));
+        let inner = Inner { slots, catalog, stream_logs, outages, retry, body_bytes_max, clock };
+        Self(Arc::new(inner))
     }
 
     pub fn kind(&self) -> Kind {
@@ -112,6 +127,7 @@ impl Chat {
         let description = format!("calls a language model at {}", names.join(", "));
         let kind = kind.retry(self.0.retry).accepts_payload(false).description(description);
         let kind = kind.input_schema(include_str!("chat/input.schema.json"));
+        let kind = kind.input_bytes_max(self.0.body_bytes_max.saturating_add(WRAPPER_BYTES));
         match Name::new(CHAT) {
             // Separate, so that the operator can limit calls over all replicas.
             Ok(queue) => kind.queue(queue),
@@ -123,6 +139,11 @@ impl Chat {
     pub fn concurrency(&self) -> usize {
         let served: usize = self.0.catalog.servers().map(|target| target.concurrency).sum();
         served.saturating_add(WAITING_MAX)
+    }
+
+    /// Returns the maximum size of a request body.
+    pub fn body_bytes_max(&self) -> usize {
+        self.0.body_bytes_max
     }
 
     /// Returns the chunks of running calls.
@@ -145,9 +166,25 @@ impl Chat {
 
     /// Returns one model in the format of `GET /v1/models/{model}`.
     pub async fn model(&self, name: &str) -> Result<Value, ChatError> {
-        let models = self.0.catalog.all().await?;
-        let found = models.iter().find(|model| model.name == name);
-        found.map(catalog::Model::to_openai).ok_or_else(|| ChatError::no_model(name))
+        Ok(self.0.catalog.find(name).await?.to_openai())
+    }
+
+    /// Lists the models in memory in the format of `GET /api/ps`. Only targets with Ollama's API report them.
+    pub async fn running_models(&self) -> Value {
+        let replies = self.0.catalog.query_ollama("/api/ps").await;
+        let models = replies.iter().flat_map(|reply| json_fields::items(reply, "models").iter());
+        json!({"models": models.collect::<Vec<_>>()})
+    }
+
+    /// Returns the oldest version of the targets with Ollama's API, because clients infer features from it.
+    pub async fn ollama_version(&self) -> Option<String> {
+        let replies = self.0.catalog.query_ollama("/api/version").await;
+        let versions = replies.iter().map(|reply| json_fields::text(reply, "version"));
+        let numbers = |version: &&str| -> Vec<u64> {
+            let parts = version.split(|c: char| !c.is_ascii_digit());
+            parts.filter_map(|part| part.parse().ok()).collect()
+        };
+        versions.filter(|version| !version.is_empty()).min_by_key(numbers).map(str::to_owned)
     }
 
     /// Returns the details of a model in the format of `POST /api/show`.

@@ -88,6 +88,8 @@ pub struct Settings {
     pub sync_wait_max: Duration,
     /// Cancel a chat without an idempotency key when its caller disconnects. Defaults to `true`.
     pub cancel_disconnected_chats: bool,
+    /// Time for which a chat without an idempotency key waits for an unreachable target. Defaults to 2 min.
+    pub chat_unreachable_wait: Duration,
     /// Keep-alive interval of event streams. Defaults to 15 s.
     pub keep_alive: Duration,
     /// Reconnect delay that event streams announce to clients. Defaults to 2 s.
@@ -106,6 +108,7 @@ impl Default for Settings {
             require_idempotency_key: false,
             sync_wait_max: Duration::from_mins(1),
             cancel_disconnected_chats: true,
+            chat_unreachable_wait: Duration::from_mins(2),
             keep_alive: Duration::from_secs(15),
             reconnect: Duration::from_secs(2),
             list_limit_max: 1_000,

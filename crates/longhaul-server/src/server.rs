@@ -417,6 +417,10 @@ fn settings(config: &Config) -> Settings {
         batch_jobs_max: config.limits.batch_jobs_max,
         batch_bytes_max: config.limits.batch_bytes_max,
         cancel_disconnected_chats: config.chat.as_ref().is_none_or(|chat| chat.cancel_disconnected),
+        chat_unreachable_wait: config
+            .chat
+            .as_ref()
+            .map_or(Settings::default().chat_unreachable_wait, |chat| chat.unreachable_wait),
         ..Settings::default()
     }
 }

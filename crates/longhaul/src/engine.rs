@@ -186,6 +186,14 @@ impl Engine {
         self.limits.as_deref().unwrap_or(&self.shared.limits)
     }
 
+    /// Returns the maximum size of an input for a kind with its own limit, or for other kinds. A handle with a limit of
+    /// its own, for example of a tenant, applies it to all kinds.
+    pub fn input_bytes_max(&self, kind_max: Option<usize>) -> usize {
+        let limit = self.limits().input_bytes_max;
+        let is_default = limit == self.shared.limits.input_bytes_max;
+        kind_max.filter(|_| is_default).unwrap_or(limit)
+    }
+
     /// Returns the kinds that this engine declares, sorted by name.
     pub fn kinds(&self) -> Vec<Arc<Kind>> {
         let mut kinds: Vec<_> = self.shared.kinds.values().cloned().collect();

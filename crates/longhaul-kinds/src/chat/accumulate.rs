@@ -1,11 +1,13 @@
 //! Accumulates stream chunks into a response, and computes the chunks that are missing.
 //!
-//! An attempt accumulates the chunks of its target into the job's result. A gateway accumulates the chunks that
+//! An attempt accumulates the chunks of its target into the job's result. The API accumulates the chunks that
 //! it has sent to a caller, and computes the missing ones from the result at the end. It fails if the sent text
 //! is not a prefix of the result.
 
 mod ollama;
 mod openai;
+mod response_events;
+mod whole_response;
 
 use std::fmt;
 
@@ -15,6 +17,8 @@ use super::call::ChatApi;
 use ollama::Ollama;
 pub(super) use ollama::line as ollama_line;
 use openai::OpenAi;
+use response_events::ResponseEvents;
+use whole_response::WholeResponse;
 
 /// Response assembled from chunks.
 #[derive(Debug)]
@@ -40,7 +44,12 @@ impl Accumulator {
         Self(match api {
             ChatApi::OllamaChat => Box::new(Ollama::new(false)),
             ChatApi::OllamaGenerate => Box::new(Ollama::new(true)),
-            ChatApi::OpenAiChat => Box::new(OpenAi::default()),
+            ChatApi::OpenAiChat => Box::new(OpenAi::new(false)),
+            ChatApi::OpenAiCompletions => Box::new(OpenAi::new(true)),
+            ChatApi::OpenAiResponses => Box::new(ResponseEvents::default()),
+            ChatApi::OllamaEmbed | ChatApi::OllamaEmbeddings | ChatApi::OpenAiEmbeddings => {
+                Box::new(WholeResponse::default())
+            }
         })
     }
 

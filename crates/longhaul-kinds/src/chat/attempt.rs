@@ -44,11 +44,23 @@ impl From<ChatError> for AttemptError {
 pub(super) async fn run(chat: &Inner, ctx: Ctx, call: ChatCall) -> Result<ChatResult, JobError> {
     let result = unless_cancelled(&ctx, call_target(chat, &ctx, &call)).await?;
     result.map_err(|error| match error {
-        AttemptError::Target(failure) => {
-            failure.into_error(chat.retry, ctx.attempt(), rand::random())
-        }
+        AttemptError::Target(failure) => job_error(chat, &ctx, &call, failure),
         AttemptError::Job(error) => error,
     })
+}
+
+fn job_error(chat: &Inner, ctx: &Ctx, call: &ChatCall, failure: ChatError) -> JobError {
+    let random = rand::random();
+    if let ChatError::Unreachable { target, .. } | ChatError::Unavailable { target, .. } = &failure
+    {
+        let outage = chat.outages.unreachable(target);
+        let waited = chat.clock.now().since(ctx.job().created_at);
+        let waits = call.wait_max.is_none_or(|max_s| waited < Duration::from_secs(max_s));
+        if waits && matches!(failure, ChatError::Unreachable { .. }) {
+            return failure.into_wait(chat.retry, outage, random);
+        }
+    }
+    failure.into_error(chat.retry, ctx.attempt(), random)
 }
 
 async fn call_target(chat: &Inner, ctx: &Ctx, call: &ChatCall) -> Result<ChatResult, AttemptError> {
@@ -63,7 +75,10 @@ async fn call_target(chat: &Inner, ctx: &Ctx, call: &ChatCall) -> Result<ChatRes
     let outgoing = outgoing.map_err(|error| ChatError::invalid(error.to_string()))?;
     let target_call = TargetCall { chat, ctx, call, target, slot: &slot };
     let result = target_call.run(outgoing, &model).await;
-    if let Err(AttemptError::Target(ChatError::Unreachable { .. })) = &result {
+    if let Err(AttemptError::Target(
+        ChatError::Unreachable { .. } | ChatError::Unavailable { .. } | ChatError::BrokeOff { .. },
+    )) = &result
+    {
         slot.failure();
     }
     result
@@ -90,14 +105,14 @@ impl TargetCall<'_> {
         let created_s = started_at.as_millis() / 1_000;
         let id = job.id.to_string();
         let stream = TargetStream {
-            translator: Translator::new(api, self.call.api, &id, created_s),
+            translator: Translator::new(api, self.call, &id, created_s),
             accumulator: Accumulator::new(self.call.api),
             writer,
             is_first: true,
         };
         let stream = self.read_stream(response, api, stream, loaded).await?;
         if !stream.accumulator.is_complete() {
-            return Err(self.cut_off(&stream, "the response has no final chunk".to_owned()).into());
+            return Err(self.target.broke_off("the response has no final chunk".to_owned()).into());
         }
         let body = Json::from_value(&stream.accumulator.body());
         let body = body.map_err(|error| AttemptError::Job(JobError::from(error)))?;
@@ -110,11 +125,19 @@ impl TargetCall<'_> {
         Ok(ChatResult { api: self.call.api, body, prompt_tokens, completion_tokens, target })
     }
 
-    /// Returns true if the model is in memory, or if the target cannot report it.
+    /// Returns true if the model is in memory, or if the target cannot report it. Fails if the target is unreachable.
     async fn is_loaded(&self, model: &str) -> Result<bool, ChatError> {
+        let client = &self.chat.catalog.client;
         match self.target.api {
+            // After a failure a query shows whether the target is back, so that the call is not charged for its outage.
+            TargetApi::OpenAi if self.chat.outages.has(&self.target.name) => {
+                match client.get(self.target, "/models").await {
+                    Err(failure @ ChatError::Unreachable { .. }) => Err(failure),
+                    Ok(_) | Err(_) => Ok(true),
+                }
+            }
             TargetApi::OpenAi => Ok(true),
-            TargetApi::Ollama => match self.chat.catalog.client.get(self.target, "/api/ps").await {
+            TargetApi::Ollama => match client.get(self.target, "/api/ps").await {
                 Ok(reply) => {
                     let running = reply.get("models").and_then(Value::as_array);
                     let is_same = |one: &Value| self.target.is_same_model(text(one, "name"), model);
@@ -161,7 +184,7 @@ impl TargetCall<'_> {
         loop {
             let limit = if stream.is_first { FIRST_CHUNK_TIMEOUT } else { NEXT_CHUNK_TIMEOUT };
             let read = self.within(limit, response.chunk()).await?;
-            let bytes = read.map_err(|error| self.cut_off(&stream, reason(&error)))?;
+            let bytes = read.map_err(|error| self.target.broke_off(reason(&error)))?;
             let texts = match &bytes {
                 Some(bytes) => {
                     unchecked += bytes.len();
@@ -172,6 +195,7 @@ impl TargetCall<'_> {
             for text in texts {
                 if stream.is_first {
                     self.slot.success();
+                    self.chat.outages.reachable(&self.target.name);
                     if !loaded {
                         self.phase(PHASE_WORKING).await?;
                     }
@@ -186,21 +210,13 @@ impl TargetCall<'_> {
             }
             if bytes.is_none() {
                 if stream.is_first {
-                    return Err(self
-                        .cut_off(&stream, "the connection was closed".to_owned())
-                        .into());
+                    let why = "the connection was closed without a response".to_owned();
+                    return Err(self.target.broke_off(why).into());
                 }
                 stream.end();
                 return Ok(stream);
             }
         }
-    }
-
-    fn cut_off(&self, stream: &TargetStream, why: String) -> ChatError {
-        if stream.is_first {
-            return self.target.unreachable(why);
-        }
-        ChatError::BrokeOff { target: self.target.name.clone(), why }
     }
 }
 

@@ -108,6 +108,34 @@ impl Catalog {
         (now < at.after(CACHE_LIFETIME)).then(|| Arc::clone(models))
     }
 
+    /// Returns a model under the name that calls use. In Ollama, a name without a tag means `latest`.
+    pub(super) async fn find(&self, name: &str) -> Result<Model, ChatError> {
+        let listed = self.list().await;
+        let models = || {
+            let listed = self.targets.iter().zip(&listed);
+            let listed =
+                listed.filter_map(|(target, models)| Some((target, models.as_ref().ok()?)));
+            listed.flat_map(|(target, models)| models.iter().map(move |model| (target, model)))
+        };
+        let is_same = |(target, model): &(&CatalogTarget, &Model)| {
+            target.server.is_same_model(&model.name, name)
+        };
+        let exact = models().find(|(_, model)| model.name == name);
+        if let Some((_, model)) = exact.or_else(|| models().find(is_same)) {
+            return Ok(Model { name: name.to_owned(), ..model.clone() });
+        }
+        // An unreachable target may have it.
+        let failure = listed.into_iter().find_map(Result::err);
+        Err(failure.unwrap_or_else(|| ChatError::no_model(name)))
+    }
+
+    /// Queries all targets with Ollama's API at once. Targets that do not reply are left out.
+    pub(super) async fn query_ollama(&self, path: &str) -> Vec<Value> {
+        let ollama = self.servers().filter(|target| target.api == TargetApi::Ollama);
+        let replies = join_all(ollama.map(|target| self.client.get(target, path))).await;
+        replies.into_iter().filter_map(Result::ok).collect()
+    }
+
     /// Returns all models, each once, sorted by name. Fails if no target is reachable.
     pub(super) async fn all(&self) -> Result<Vec<Model>, ChatError> {
         let listed = self.list().await;
@@ -145,6 +173,7 @@ async fn list_models(client: &TargetClient, target: &ModelServer) -> Result<Mode
             "it does not list its models ({status}: {message}); configure `models`"
         )),
         ChatError::Unreachable { .. }
+        | ChatError::Unavailable { .. }
         | ChatError::BrokeOff { .. }
         | ChatError::Silent { .. }
         | ChatError::Busy { .. }

@@ -23,7 +23,7 @@ pub(super) struct TargetClient {
 impl TargetClient {
     pub(super) async fn get(&self, target: &ModelServer, path: &str) -> Result<Value, ChatError> {
         let request = self.http(target)?.get(target.at(path)).timeout(QUERY_TIMEOUT);
-        read_json(target, send(target, request).await?).await
+        query(target, request).await
     }
 
     pub(super) async fn post(
@@ -32,8 +32,7 @@ impl TargetClient {
         path: &str,
         body: String,
     ) -> Result<Value, ChatError> {
-        let request = self.json_request(target, path, body)?.timeout(QUERY_TIMEOUT);
-        read_json(target, send(target, request).await?).await
+        query(target, self.json_request(target, path, body)?.timeout(QUERY_TIMEOUT)).await
     }
 
     /// Starts a call with a streamed response.
@@ -62,6 +61,22 @@ impl TargetClient {
     }
 }
 
+/// Sends a request that runs no model, so that every failure of the connection or of a gateway means that the target
+/// is unreachable.
+async fn query(target: &ModelServer, request: RequestBuilder) -> Result<Value, ChatError> {
+    let reply = async { read_json(target, send(target, request).await?).await };
+    reply.await.map_err(|failure| match failure {
+        ChatError::BrokeOff { why, .. } => target.unreachable(why),
+        ChatError::Unavailable { message, .. } => target.unreachable(message),
+        ChatError::Unreachable { .. }
+        | ChatError::Silent { .. }
+        | ChatError::Busy { .. }
+        | ChatError::Failed { .. }
+        | ChatError::TooLong { .. }
+        | ChatError::Refused { .. } => failure,
+    })
+}
+
 /// Returns a successful response, or else its error.
 async fn send(target: &ModelServer, request: RequestBuilder) -> Result<Response, ChatError> {
     let request = match &target.key {
@@ -69,7 +84,10 @@ async fn send(target: &ModelServer, request: RequestBuilder) -> Result<Response,
         None => request,
     };
     let response = request.send().await;
-    let mut response = response.map_err(|error| target.unreachable(reason(&error)))?;
+    let mut response = response.map_err(|error| {
+        let why = reason(&error);
+        if error.is_connect() { target.unreachable(why) } else { target.broke_off(why) }
+    })?;
     let status = response.status();
     if status.is_success() {
         return Ok(response);
@@ -90,7 +108,7 @@ async fn send(target: &ModelServer, request: RequestBuilder) -> Result<Response,
 async fn read_json(target: &ModelServer, mut response: Response) -> Result<Value, ChatError> {
     let mut body = Vec::new();
     while let Some(bytes) =
-        response.chunk().await.map_err(|error| target.unreachable(reason(&error)))?
+        response.chunk().await.map_err(|error| target.broke_off(reason(&error)))?
     {
         body.extend_from_slice(&bytes);
         if body.len() > QUERY_BYTES_MAX {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use longhaul::{JobError, Retry};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 /// Characters of a target's message.
@@ -12,10 +13,13 @@ const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChatError {
-    /// No connection, a gateway error, or a connection that was closed without a response.
+    /// The call was not sent. The job waits for the target and is not charged.
     #[error("the target {target} is unreachable: {why}")]
     Unreachable { target: String, why: String },
-    /// The stream ended before the final chunk.
+    /// Status 502, 503 or 504 of the target, or of a gateway before it. Charged, because the call may be the cause.
+    #[error("the target {target} is unavailable: {message}")]
+    Unavailable { target: String, message: String },
+    /// The connection was closed before the final chunk.
     #[error("the target {target} closed its stream early: {why}")]
     BrokeOff { target: String, why: String },
     #[error("the target {target} sent nothing for {for_s} s")]
@@ -50,9 +54,15 @@ impl ChatError {
     ) -> Self {
         let target = target.to_owned();
         let text = message(&String::from_utf8_lossy(body));
-        let message = if text.is_empty() { format!("status {status}") } else { text };
+        let is_json = serde_json::from_slice::<IgnoredAny>(body).is_ok();
+        let message = match status {
+            // The error of a router; both APIs report an unknown model as JSON.
+            404 if !is_json => format!("the target {target} does not have this API"),
+            _ if text.is_empty() => format!("status {status}"),
+            _ => text,
+        };
         match status {
-            502..=504 => Self::Unreachable { target, why: format!("{status}: {message}") },
+            502..=504 => Self::Unavailable { target, message: format!("{status}: {message}") },
             429 => Self::Busy { target, message, retry_after },
             408 | 425 | 500.. => Self::Failed { target, message: format!("{status}: {message}") },
             // Redirects are not followed.
@@ -63,20 +73,26 @@ impl ChatError {
         }
     }
 
+    /// Converts to the error of a job that waits until its target is reachable, which it has not been for `outage`.
+    /// Delays grow with the outage, between the limits of `retry`. `random` is uniform in 0..1.
+    pub(super) fn into_wait(self, retry: Retry, outage: Duration, random: f64) -> JobError {
+        let delay = outage.clamp(retry.first, retry.max.max(retry.first)).mul_f64(jitter(random));
+        JobError::retryable(&self).with_code(self.code()).retry_in(delay).uncharged()
+    }
+
     /// Converts to the error of the job. `random` is uniform in 0..1.
-    ///
-    /// Delays are at least half of their maximum, because ten attempts with full jitter may be over in a moment,
-    /// and a laptop that sleeps for a minute must not fail its jobs.
     pub(super) fn into_error(self, retry: Retry, attempt: u32, random: f64) -> JobError {
         let code = self.code();
-        let delay = retry.delay(attempt, 0.5 + random.clamp(0.0, 1.0) / 2.0);
+        let delay = retry.delay(attempt, jitter(random));
         match &self {
-            Self::Refused { .. } | Self::TooLong { .. } => JobError::fatal(&self).with_code(code),
+            Self::Unreachable { .. } | Self::Refused { .. } | Self::TooLong { .. } => {
+                JobError::fatal(&self).with_code(code)
+            }
             Self::Busy { retry_after, .. } => {
                 let delay_max = retry_after.map(|delay| delay.min(RETRY_AFTER_MAX));
                 JobError::retryable(&self).with_code(code).retry_in(delay_max.unwrap_or(delay))
             }
-            Self::Unreachable { .. }
+            Self::Unavailable { .. }
             | Self::BrokeOff { .. }
             | Self::Silent { .. }
             | Self::Failed { .. } => JobError::retryable(&self).with_code(code).retry_in(delay),
@@ -86,6 +102,7 @@ impl ChatError {
     fn code(&self) -> String {
         match self {
             Self::Unreachable { .. } => "target-unreachable".to_owned(),
+            Self::Unavailable { .. } => "target-unavailable".to_owned(),
             Self::BrokeOff { .. } => "target-broke-off".to_owned(),
             Self::Silent { .. } => "target-silent".to_owned(),
             Self::Busy { .. } => "target-busy".to_owned(),
@@ -114,6 +131,12 @@ pub fn http_status(code: &str) -> u16 {
     }
 }
 
+/// Returns the share of a delay: at least half of it, because ten attempts with full jitter may be over in a moment,
+/// and a target that restarts must not fail its jobs.
+fn jitter(random: f64) -> f64 {
+    0.5 + random.clamp(0.0, 1.0) / 2.0
+}
+
 /// Extracts the error message of either API, or plain text.
 fn message(body: &str) -> String {
     let read: Option<Value> = serde_json::from_str(body).ok();
@@ -127,7 +150,12 @@ fn message(body: &str) -> String {
 
 /// Returns the error in a stream chunk, if it is one.
 pub(super) fn stream_error(piece: &Value) -> Option<String> {
-    let error = piece.get("error").filter(|error| !error.is_null())?;
+    let error = match piece.get("type").and_then(Value::as_str) {
+        Some("error") => piece.get("error").or(Some(piece)),
+        Some("response.failed") => piece.pointer("/response/error").or(Some(piece)),
+        Some(_) | None => piece.get("error"),
+    };
+    let error = error.filter(|error| !error.is_null())?;
     let text = error.as_str().or_else(|| error.get("message")?.as_str());
     Some(truncate(&text.map_or_else(|| error.to_string(), str::to_owned)))
 }
@@ -192,13 +220,27 @@ mod tests {
         assert_eq!(retry_in(1_000_000), RETRY_AFTER_MAX);
     }
 
+    #[test]
+    fn waits_for_an_unreachable_target_grow_with_its_outage() {
+        let retry =
+            Retry { max_attempts: 10, first: Duration::from_secs(1), max: Duration::from_mins(1) };
+        let wait = |outage_s| {
+            let failure =
+                ChatError::Unreachable { target: "laptop".to_owned(), why: String::new() };
+            let error = failure.into_wait(retry, Duration::from_secs(outage_s), 1.0);
+            assert!(error.retryable && error.uncharged);
+            error.retry_in.unwrap().as_secs()
+        };
+        assert_eq!([0, 1, 8, 3_600].map(wait), [1, 1, 8, 60]);
+    }
+
     proptest! {
         /// With the defaults of `[chat] retry`.
         #[test]
-        fn default_retries_outlast_a_minute_of_downtime(randoms in proptest::collection::vec(0.0f64..1.0, 9)) {
+        fn default_retries_outlast_a_minute_of_failures(randoms in proptest::collection::vec(0.0f64..1.0, 9)) {
             let retry = Retry { max_attempts: 10, first: Duration::from_secs(1), max: Duration::from_mins(1) };
             let waited: Duration = (1..).zip(randoms).map(|(attempt, random)| {
-                let failure = ChatError::Unreachable { target: "laptop".to_owned(), why: String::new() };
+                let failure = ChatError::Unavailable { target: "laptop".to_owned(), message: String::new() };
                 failure.into_error(retry, attempt, random).retry_in.unwrap()
             }).sum();
             prop_assert!(waited > Duration::from_mins(2), "{waited:?}");

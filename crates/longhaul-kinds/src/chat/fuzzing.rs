@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::accumulate::Accumulator;
-use super::call::ChatApi;
+use super::call::{ChatApi, ChatCall};
 use super::error::ChatError;
+use super::json_object::JsonObject;
 use super::stream_decoder::StreamDecoder;
 use super::translate::{StreamChunk, Translator};
 use crate::fuzzing::FuzzTarget;
@@ -17,21 +18,24 @@ pub(crate) const STREAM: FuzzTarget = (
         b"\x01data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
         b"\x09data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},\"finish_reason\":\"tool_calls\"}]}\n",
         b"\x02{\"error\":\"no\"}\n{\"response\":\"Hi\",\"thinking\":\"hm\",\"done\":true}\n",
+        b"\x07data: {\"choices\":[{\"index\":0,\"text\":\"Hi\",\"logprobs\":{\"tokens\":[\"Hi\"]},\"finish_reason\":\"stop\"}]}\n\n",
+        b"\x07data: {\"type\":\"response.output_text.delta\",\"output_index\":0,\"content_index\":0,\"delta\":\"Hi\",\"sequence_number\":1}\n\ndata: {\"type\":\"response.completed\",\"response\":{\"output\":[{\"id\":\"m\",\"content\":[{\"type\":\"output_text\",\"text\":\"Hi\"}]}]}}\n\n",
+        b"\x09{\"embeddings\":[[0.5,1e300]],\"data\":[{\"embedding\":[0.5]}],\"prompt_eval_count\":3}",
     ],
 );
-
-const APIS: [ChatApi; 3] = [ChatApi::OllamaChat, ChatApi::OllamaGenerate, ChatApi::OpenAiChat];
 
 /// The chunk size makes no difference, and in every API the remaining chunks complete any prefix of the response
 /// exactly once.
 fn stream(bytes: &[u8]) {
     let Some((size, stream)) = bytes.split_first() else { return };
     drop(ChatError::from_response("t", 500, stream, None).to_string());
-    for (target, caller) in APIS.into_iter().flat_map(|api| APIS.map(|caller| (api, caller))) {
+    let callers = |target| ChatApi::ALL.map(|caller| (target, caller));
+    for (target, caller) in ChatApi::ALL.into_iter().flat_map(callers) {
         let whole = lines(target, std::iter::once(stream));
         let cut = stream.chunks(usize::from(*size).max(1));
         assert_eq!(lines(target, cut), whole, "in pieces of {size}");
-        let mut translator = Translator::new(target, caller, "1", 1);
+        let mut translator =
+            Translator::new(target, &ChatCall::new(caller, JsonObject::default()), "1", 1);
         let mut pieces: Vec<Value> = Vec::new();
         for text in whole {
             let Ok(value) = serde_json::from_str(&text) else { continue };

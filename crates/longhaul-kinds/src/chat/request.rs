@@ -14,6 +14,7 @@ use super::target::TargetApi;
 
 #[derive(Debug)]
 pub(super) struct TargetRequest {
+    /// Path below the target's URL.
     pub(super) path: &'static str,
     /// API of the response.
     pub(super) api: ChatApi,
@@ -31,31 +32,47 @@ pub(super) enum TranslateError {
 }
 
 impl TargetRequest {
-    /// Builds a request that always streams.
+    /// Builds a request that always streams, if its API can.
     pub(super) fn build(call: &ChatCall, target: TargetApi) -> Result<Self, TranslateError> {
         if call.api.target_api() == target {
-            return Self::verbatim(call);
+            return Self::verbatim(call, target);
         }
         let body: Value = call.body.to_json()?.to()?;
         let (api, body) = match call.api {
             ChatApi::OllamaChat => (ChatApi::OpenAiChat, to_openai::chat(&body)),
             ChatApi::OllamaGenerate => (ChatApi::OpenAiChat, to_openai::generate(&body)),
+            ChatApi::OllamaEmbed => (ChatApi::OpenAiEmbeddings, to_openai::embed(&body)),
+            ChatApi::OllamaEmbeddings => (ChatApi::OpenAiEmbeddings, to_openai::embeddings(&body)),
             ChatApi::OpenAiChat => (ChatApi::OllamaChat, to_ollama::chat(&body)?),
+            ChatApi::OpenAiCompletions => (ChatApi::OllamaGenerate, to_ollama::completion(&body)?),
+            ChatApi::OpenAiEmbeddings => (ChatApi::OllamaEmbed, to_ollama::embeddings(&body)?),
+            // Newer versions of Ollama have this API, too; a translation would lose most of it.
+            ChatApi::OpenAiResponses => return Self::verbatim(call, target),
         };
-        Ok(Self { path: api.path(), api, body: body.to_string() })
+        Ok(Self { path: path(api, target), api, body: body.to_string() })
     }
 
-    fn verbatim(call: &ChatCall) -> Result<Self, TranslateError> {
+    fn verbatim(call: &ChatCall, target: TargetApi) -> Result<Self, TranslateError> {
         let mut body = call.body.clone();
-        body.set("stream", &true)?;
-        if call.api == ChatApi::OpenAiChat {
+        if call.api.can_stream() {
+            body.set("stream", &true)?;
+        }
+        if matches!(call.api, ChatApi::OpenAiChat | ChatApi::OpenAiCompletions) {
             let options: Option<serde_json::Map<String, Value>> = body.get("stream_options");
             let mut options = options.unwrap_or_default();
             options.insert("include_usage".to_owned(), Value::Bool(true));
             body.set("stream_options", &options)?;
         }
         let body = body.to_json()?.as_str().to_owned();
-        Ok(Self { path: call.api.path(), api: call.api, body })
+        Ok(Self { path: path(call.api, target), api: call.api, body })
+    }
+}
+
+/// Returns the path below a target's URL. URLs of `OpenAI` targets end with the version.
+fn path(api: ChatApi, target: TargetApi) -> &'static str {
+    match target {
+        TargetApi::Ollama => api.path(),
+        TargetApi::OpenAi => api.path().strip_prefix("/v1").unwrap_or(api.path()),
     }
 }
 

@@ -34,11 +34,14 @@ impl StreamDecoder {
     /// `response_bytes_max`.
     pub(super) fn new(api: ChatApi, is_json: bool, response_bytes_max: usize) -> Self {
         let format = match api.target_api() {
+            _ if !api.can_stream() => StreamFormat::Whole,
             TargetApi::Ollama => StreamFormat::Lines,
             TargetApi::OpenAi if is_json => StreamFormat::Whole,
             TargetApi::OpenAi => StreamFormat::Events,
         };
         let text_bytes_max = match format {
+            // Its last event has the whole response.
+            StreamFormat::Events if api == ChatApi::OpenAiResponses => response_bytes_max,
             StreamFormat::Lines | StreamFormat::Events => LINE_BYTES_MAX.min(response_bytes_max),
             StreamFormat::Whole => response_bytes_max,
         };

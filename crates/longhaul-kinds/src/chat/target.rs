@@ -87,6 +87,10 @@ impl ModelServer {
         ChatError::Unreachable { target: self.name.clone(), why }
     }
 
+    pub(super) fn broke_off(&self, why: String) -> ChatError {
+        ChatError::BrokeOff { target: self.name.clone(), why }
+    }
+
     pub(super) fn failed(&self, message: &str) -> ChatError {
         ChatError::Failed { target: self.name.clone(), message: message.to_owned() }
     }

@@ -25,6 +25,9 @@ pub struct ChatConfig {
     /// Signs requests to `state_webhook_url`.
     pub webhook_secret: Option<Secret>,
     pub retry: Retry,
+    pub body_bytes_max: usize,
+    /// Time for which a waiting caller waits for an unreachable target.
+    pub unreachable_wait: Duration,
     /// Cancel calls without an idempotency key whose client disconnects.
     pub cancel_disconnected: bool,
 }
@@ -69,6 +72,8 @@ pub(super) fn chat(
         targets,
         webhook_secret,
         retry,
+        body_bytes_max: settings.body_bytes_max,
+        unreachable_wait: settings.unreachable_wait,
         cancel_disconnected: settings.on_disconnect,
     })
 }

@@ -290,9 +290,17 @@ settings! {
         /// Secret for the signature (X-Foreman-Signature) of requests to `state_webhook_url`. "" is
         /// no signature. Never printed.
         webhook_secret: ConfigEntry = "", unparsed("a text in quotes").secret();
-        /// Retries for a server that cannot be reached or fails: delays double from first to max,
-        /// each shortened by up to a half at random; attempts is the total number of attempts.
+        /// Retries for a server that fails: delays double from first to max, each shortened by up to a
+        /// half at random; attempts is the total number of attempts. Waiting for a server that cannot be
+        /// reached is not an attempt.
         retry: ConfigEntry = { first = "1s", max = "60s", attempts = 10 }, unparsed("a table");
+        /// Request body of a call, which may contain images. A tenant's own inputBytesMax also applies
+        /// to it.
+        body_bytes_max: usize = "32MiB", size(KIB..=64 * MIB);
+        /// Time for which a call of Ollama's and OpenAI's routes waits for a server that cannot be
+        /// reached, before its client gets an error. Calls with an Idempotency-Key and jobs wait as long
+        /// as it takes.
+        unreachable_wait: Duration = "2m", span(MOMENT..=Duration::from_hours(24));
         /// Effect on a call of Ollama's and OpenAI's routes when its client disconnects: "cancel"
         /// cancels the job and closes the connection to the server, "finish" lets it continue. Calls
         /// with an Idempotency-Key and `POST /jobs` always continue.

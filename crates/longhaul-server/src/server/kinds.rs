@@ -13,9 +13,7 @@ use longhaul_kinds::http::{self, HttpKind};
 use crate::api::CallerUrls;
 #[cfg(feature = "render")]
 use crate::api::RenderApi;
-use crate::config::{
-    self, ChatConfig, ChatTarget, Config, HttpKindConfig, KindRunner, StepCommand,
-};
+use crate::config::{self, ChatTarget, Config, HttpKindConfig, KindRunner, StepCommand};
 use longhaul_net::egress;
 
 /// Returns the limit on concurrent jobs: the sum of all kinds.
@@ -33,7 +31,7 @@ pub(super) fn concurrency(config: &Config, chat: Option<&Chat>) -> usize {
 
 /// Returns the chat gateway, if targets are configured.
 pub(super) fn chat(config: &Config, clock: &Clock) -> Result<Option<Chat>, ModelServerError> {
-    let Some(ChatConfig { targets, retry, .. }) = &config.chat else { return Ok(None) };
+    let Some(chat) = &config.chat else { return Ok(None) };
     let target = |target: &ChatTarget| {
         let ChatTarget { name, url, api, models, concurrency, api_key } = target;
         let mut built =
@@ -46,8 +44,8 @@ pub(super) fn chat(config: &Config, clock: &Clock) -> Result<Option<Chat>, Model
             None => Ok(built),
         }
     };
-    let targets = targets.iter().map(target).collect::<Result<_, _>>()?;
-    Ok(Some(Chat::new(targets, *retry, clock.clone())))
+    let targets = chat.targets.iter().map(target).collect::<Result<_, _>>()?;
+    Ok(Some(Chat::new(targets, chat.retry, chat.body_bytes_max, clock.clone())))
 }
 
 /// Returns the kind `chat`, remote if this process runs no jobs.

@@ -65,6 +65,9 @@ pub struct KindSettings {
     pub retry_after: Option<Duration>,
     /// True if jobs may have a payload. Defaults to true.
     pub accepts_payload: bool,
+    /// Maximum size of the input, instead of
+    /// [`Limits::input_bytes_max`](crate::job::Limits::input_bytes_max).
+    pub input_bytes_max: Option<usize>,
     /// One line for people who list the kinds.
     pub description: String,
     /// JSON Schema of the input, as text. Used for forms; inputs are not validated against it.
@@ -121,6 +124,7 @@ impl Kind {
             code_version: None,
             retry_after: None,
             accepts_payload: true,
+            input_bytes_max: None,
             description: String::new(),
             input_schema: None,
         };
@@ -160,6 +164,9 @@ impl Kind {
 
         /// Sets whether jobs may have a payload. Defaults to true.
         accepts_payload(accepts: bool) { settings.accepts_payload = accepts }
+
+        /// Sets the maximum size of the input, instead of that of all kinds.
+        input_bytes_max(bytes: usize) { settings.input_bytes_max = Some(bytes) }
 
         /// Sets the part of an input that is compared when an idempotency key is used again.
         /// Defaults to the whole input. Every replica that accepts the kind must use the same

@@ -235,7 +235,9 @@ impl<T> Submission<T> {
             let why = "the payload was uploaded for another tenant";
             return Err(SubmitError::Invalid(why.to_owned()));
         }
-        check_limits(&job, self.engine.limits(), shared)?;
+        let input_bytes_max = self.engine.input_bytes_max(kind.settings().input_bytes_max);
+        let limits = Limits { input_bytes_max, ..*self.engine.limits() };
+        check_limits(&job, &limits, shared)?;
         Ok(job)
     }
 }

@@ -27,6 +27,9 @@ pub struct JobError {
     /// Delay before the next attempt, instead of the kind's backoff.
     #[serde(skip)]
     pub retry_in: Option<Duration>,
+    /// If true, the attempt is not charged.
+    #[serde(skip)]
+    pub uncharged: bool,
 }
 
 impl JobError {
@@ -57,9 +60,18 @@ impl JobError {
         self
     }
 
+    /// Does not charge the attempt: the job is retried however often this error occurs. For work that
+    /// could not start, for example because a server that it needs is unreachable. Without effect on an
+    /// error that is not retryable.
+    #[must_use]
+    pub fn uncharged(mut self) -> Self {
+        self.uncharged = true;
+        self
+    }
+
     pub(crate) fn new(code: &str, message: impl fmt::Display, retryable: bool) -> Self {
         let (code, message) = (code.to_owned(), message.to_string());
-        Self { code, message, retryable, attempt: 0, retry_in: None }.bounded()
+        Self { code, message, retryable, attempt: 0, retry_in: None, uncharged: false }.bounded()
     }
 
     /// Creates the error of a value over a limit, which another attempt would exceed, too.

@@ -78,8 +78,9 @@ impl Outcome {
             Self::Sleep { until } => put_back(until, None, false),
             Self::Failed { error, retry_in } => {
                 let error = error.in_attempt(context.attempt);
-                if error.retryable && context.attempt < context.max_attempts {
-                    put_back(now.after(retry_in), Some(error), true)
+                let (charge, is_last) = (!error.uncharged, context.attempt >= context.max_attempts);
+                if error.retryable && !(charge && is_last) {
+                    put_back(now.after(retry_in), Some(error), charge)
                 } else if context.cancel_requested {
                     Disposition::Stop
                 } else {
@@ -136,6 +137,16 @@ mod tests {
     }
 
     #[test]
+    fn uncharged_error_never_uses_up_the_attempts() {
+        let error = JobError::retryable("x").uncharged();
+        let next = failed(error.clone()).disposition(context(3, false), NOW);
+        let (run_at, error) = (Timestamp::from_millis(1_050), Some(error.in_attempt(3)));
+        assert_eq!(next, Disposition::Requeue { run_at, error, charge: false });
+        let fatal = failed(JobError::fatal("x").uncharged()).disposition(context(1, false), NOW);
+        assert!(matches!(fatal, Disposition::Fail(_)), "{fatal:?}");
+    }
+
+    #[test]
     fn fatal_error_ends_the_job_at_once() {
         assert!(matches!(
             failed(JobError::fatal("x")).disposition(context(1, false), NOW),
@@ -166,11 +177,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cancelled_job_never_goes_back_in_line(attempt in 1u32..5, kind in 0..4) {
+        fn cancelled_job_never_goes_back_in_line(attempt in 1u32..5, kind in 0..5) {
             let outcome = match kind {
                 0 => failed(JobError::retryable("x")),
                 1 => failed(JobError::fatal("x")),
                 2 => Outcome::Released,
+                3 => failed(JobError::retryable("x").uncharged()),
                 _ => Outcome::Sleep { until: NOW },
             };
             prop_assert_eq!(outcome.disposition(context(attempt, true), NOW), Disposition::Stop);

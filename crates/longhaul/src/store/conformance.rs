@@ -136,6 +136,7 @@ macro_rules! store_conformance {
                 error_of_an_earlier_attempt_is_gone_once_completed,
                 released_job_is_due_at_once,
                 sleeping_job_goes_on_when_it_said,
+                uncharged_failure_keeps_the_attempt_and_shows_its_error,
                 handler_that_stops_ends_its_job_as_cancelled,
                 completion_wins_over_a_late_cancel,
                 job_asked_to_stop_never_goes_back_in_line,

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Accumulate, StreamDiverged, suffix};
-use crate::chat::json_fields::{items, map, size_of_map, text};
+use crate::chat::json_fields::{items, map, non_empty, size_of_map, text};
 
 /// Fields whose text fragments are concatenated.
 const TEXTS: [&str; 3] = ["content", "response", "thinking"];
@@ -70,6 +70,7 @@ impl Ollama {
     /// Returns the final line: all fields without the text.
     fn last(&self, whole: Self) -> Value {
         let mut last = whole.outer;
+        last.remove("logprobs");
         last.insert("done".to_owned(), true.into());
         if self.plain {
             last.remove("thinking");
@@ -136,9 +137,14 @@ impl Accumulate for Ollama {
         if !calls.is_empty() {
             left.insert("tool_calls".to_owned(), calls.into());
         }
+        let tokens = items(&whole.outer, "logprobs");
+        let tokens = tokens.get(items(&self.outer, "logprobs").len()..).unwrap_or_default();
         let head = |name: &str| whole.outer.get(name).cloned().unwrap_or_default();
-        let more = (!left.is_empty())
-            .then(|| line(self.plain, head("model"), head("created_at"), left).into());
+        let more = (!left.is_empty() || !tokens.is_empty()).then(|| {
+            let mut line = line(self.plain, head("model"), head("created_at"), left);
+            line.extend(non_empty(tokens.to_vec()).map(|tokens| ("logprobs".to_owned(), tokens)));
+            line.into()
+        });
         Ok(more.into_iter().chain([self.last(whole)]).collect())
     }
 }

@@ -1,16 +1,22 @@
-//! `OpenAI` streams: chunks with deltas for each choice.
+//! `OpenAI` streams of chats and completions: chunks with deltas for each choice.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use super::{Accumulate, StreamDiverged, suffix};
-use crate::chat::json_fields::{field, items, size, size_of_map, text};
+use crate::chat::json_fields::{field, items, map, size, size_of_map, text};
 
 const INDEX: &str = "index";
+/// Object of `/v1/completions`, whole or a chunk.
+const COMPLETION: &str = "text_completion";
+/// Text of a choice of `/v1/completions`.
+const TEXT: &str = "text";
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct OpenAi {
+    /// `/v1/completions`: the text is in the choice itself, not in a message.
+    plain: bool,
     /// Fields of the whole response: id, model and the like.
     head: Map<String, Value>,
     choices: BTreeMap<u64, Choice>,
@@ -120,6 +126,17 @@ impl Choice {
         Ok(delta)
     }
 
+    /// Returns the log probabilities of the tokens that were not sent.
+    fn logprobs_suffix(&self, sent: &Self) -> Option<Value> {
+        let mut left = Map::new();
+        for (name, tokens) in self.logprobs.iter().flatten() {
+            let count = sent.logprobs.as_ref().map_or(0, |sent| items(sent, name).len());
+            let tokens = tokens.as_array()?.get(count..).filter(|tokens| !tokens.is_empty());
+            left.extend(tokens.map(|tokens| (name.clone(), tokens.into())));
+        }
+        (!left.is_empty()).then(|| left.into())
+    }
+
     fn calls_suffix(&self, sent: &Self) -> Result<Vec<Value>, StreamDiverged> {
         if !sent.calls.keys().all(|index| self.calls.contains_key(index)) {
             return Err(StreamDiverged);
@@ -177,6 +194,9 @@ impl Accumulate for OpenAi {
         for (position, choice) in (0..).zip(items(chunk, "choices")) {
             let index = choice.get(INDEX).and_then(Value::as_u64).unwrap_or(position);
             let known = self.choices.entry(index).or_default();
+            if self.plain {
+                known.add(&map([(TEXT, text(choice, TEXT).into())]));
+            }
             // A whole response has messages in place of deltas.
             let delta = choice.get("delta").or_else(|| choice.get("message"));
             if let Some(delta) = delta.and_then(Value::as_object) {
@@ -203,15 +223,21 @@ impl Accumulate for OpenAi {
 
     fn body(&self) -> Value {
         let choice = |(index, choice): (&u64, &Choice)| {
+            let (name, content) = if self.plain {
+                (TEXT, text(&choice.message, TEXT).into())
+            } else {
+                ("message", choice.message())
+            };
             json!({
-                "index": index,
-                "message": choice.message(),
+                INDEX: index,
+                name: content,
                 "logprobs": choice.logprobs,
                 "finish_reason": choice.finish,
             })
         };
         let mut body = self.head.clone();
-        body.insert("object".to_owned(), "chat.completion".into());
+        let object = if self.plain { COMPLETION } else { "chat.completion" };
+        body.insert("object".to_owned(), object.into());
         body.insert("choices".to_owned(), self.choices.iter().map(choice).collect());
         if let Some(usage) = &self.usage {
             body.insert("usage".to_owned(), usage.clone());
@@ -230,7 +256,7 @@ impl Accumulate for OpenAi {
     }
 
     fn remaining(&self, body: &Value, usage: bool) -> Result<Vec<Value>, StreamDiverged> {
-        let mut whole = Self::default();
+        let mut whole = Self::new(self.plain);
         whole.add(body);
         if !self.choices.keys().all(|index| whole.choices.contains_key(index)) {
             return Err(StreamDiverged);
@@ -242,14 +268,12 @@ impl Accumulate for OpenAi {
             if sent.finish.is_some() {
                 continue;
             }
-            let delta = choice.suffix(sent)?;
-            if !delta.is_empty() {
-                chunks.push(
-                    whole.chunk(json!([{INDEX: index, "delta": delta, "finish_reason": null}])),
-                );
+            let (delta, logprobs) = (choice.suffix(sent)?, choice.logprobs_suffix(sent));
+            if !delta.is_empty() || logprobs.is_some() {
+                chunks.push(whole.choice_chunk(*index, delta, logprobs, Value::Null));
             }
             let finish = choice.finish.clone().unwrap_or_else(|| "stop".into());
-            chunks.push(whole.chunk(json!([{INDEX: index, "delta": {}, "finish_reason": finish}])));
+            chunks.push(whole.choice_chunk(*index, Map::new(), None, finish));
         }
         if let Some(used) = whole.usage.clone().filter(|_| usage) {
             let mut chunk = whole.chunk(json!([]));
@@ -261,9 +285,33 @@ impl Accumulate for OpenAi {
 }
 
 impl OpenAi {
+    pub(super) fn new(plain: bool) -> Self {
+        Self { plain, head: Map::new(), choices: BTreeMap::new(), usage: None }
+    }
+
+    /// Returns a chunk with one choice.
+    fn choice_chunk(
+        &self,
+        index: u64,
+        delta: Map<String, Value>,
+        logprobs: Option<Value>,
+        finish: Value,
+    ) -> Map<String, Value> {
+        let mut choice = map([(INDEX, index.into())]);
+        if self.plain {
+            choice.insert(TEXT.to_owned(), text(&delta, TEXT).into());
+        } else {
+            choice.insert("delta".to_owned(), delta.into());
+        }
+        choice.extend(logprobs.map(|logprobs| ("logprobs".to_owned(), logprobs)));
+        choice.insert("finish_reason".to_owned(), finish);
+        self.chunk(json!([choice]))
+    }
+
     fn chunk(&self, choices: Value) -> Map<String, Value> {
         let mut chunk = self.head.clone();
-        chunk.insert("object".to_owned(), "chat.completion.chunk".into());
+        let object = if self.plain { COMPLETION } else { "chat.completion.chunk" };
+        chunk.insert("object".to_owned(), object.into());
         chunk.insert("choices".to_owned(), choices);
         chunk
     }

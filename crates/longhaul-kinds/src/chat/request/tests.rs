@@ -12,7 +12,7 @@ fn try_sent(
     target: TargetApi,
 ) -> Result<TargetRequest, TranslateError> {
     let body = serde_json::from_str(&body.to_string()).unwrap();
-    TargetRequest::build(&ChatCall { api, body }, target)
+    TargetRequest::build(&ChatCall::new(api, body), target)
 }
 
 fn translated(api: ChatApi, body: &Value, target: TargetApi) -> Value {
@@ -24,13 +24,13 @@ const PNG: &str = "iVBORw0KGgo=";
 #[test]
 fn request_in_the_same_api_is_verbatim_except_for_streaming() {
     let text = r#"{"model":"m","messages":[],"options":{"mirostat":1,"x":1.50},"stream":false,"keep_alive":-1}"#;
-    let call = ChatCall { api: ChatApi::OllamaChat, body: serde_json::from_str(text).unwrap() };
+    let call = ChatCall::new(ChatApi::OllamaChat, serde_json::from_str(text).unwrap());
     let outgoing = TargetRequest::build(&call, TargetApi::Ollama).unwrap();
     assert_eq!(outgoing.body, text.replace("false", "true"));
     assert_eq!((outgoing.path, outgoing.api), ("/api/chat", ChatApi::OllamaChat));
 
     let text = r#"{"model":"m","messages":[],"logit_bias":{"5":-1.0}}"#;
-    let call = ChatCall { api: ChatApi::OpenAiChat, body: serde_json::from_str(text).unwrap() };
+    let call = ChatCall::new(ChatApi::OpenAiChat, serde_json::from_str(text).unwrap());
     let outgoing = TargetRequest::build(&call, TargetApi::OpenAi).unwrap();
     let tail = r#","stream":true,"stream_options":{"include_usage":true}}"#;
     assert_eq!(outgoing.body, text.replace("}}", &format!("}}{tail}")));
@@ -189,4 +189,68 @@ proptest! {
         prop_assert_eq!(&theirs["messages"], &ours["messages"]);
         prop_assert_eq!(translated(ChatApi::OpenAiChat, &theirs, TargetApi::Ollama), ours);
     }
+}
+
+#[test]
+fn completions_embeddings_and_log_probabilities_are_translated() {
+    let (ollama, openai) = (TargetApi::Ollama, TargetApi::OpenAi);
+    let body = json!({"model": "m", "prompt": ["Once"], "suffix": ".", "max_tokens": 5, "logprobs": 2, "echo": false});
+    let request = sent(ChatApi::OpenAiCompletions, &body, ollama);
+    assert_eq!((request.path, request.api), ("/api/generate", ChatApi::OllamaGenerate));
+    assert_eq!(
+        translated(ChatApi::OpenAiCompletions, &body, ollama),
+        json!({"model": "m", "prompt": "Once", "suffix": ".", "stream": true, "logprobs": true, "top_logprobs": 2,
+               "options": {"num_predict": 5}})
+    );
+    let body =
+        json!({"model": "m", "input": ["a", "b"], "dimensions": 2, "encoding_format": "base64"});
+    let request = sent(ChatApi::OpenAiEmbeddings, &body, ollama);
+    assert_eq!((request.path, request.api), ("/api/embed", ChatApi::OllamaEmbed));
+    assert_eq!(
+        translated(ChatApi::OpenAiEmbeddings, &body, ollama),
+        json!({"model": "m", "input": ["a", "b"], "dimensions": 2})
+    );
+    let request = sent(ChatApi::OllamaEmbed, &body, openai);
+    assert_eq!((request.path, request.api), ("/embeddings", ChatApi::OpenAiEmbeddings));
+    assert_eq!(
+        translated(ChatApi::OllamaEmbeddings, &json!({"model": "m", "prompt": "a"}), openai),
+        json!({"model": "m", "input": "a"})
+    );
+    let body = json!({"model": "m", "messages": [], "logprobs": true, "top_logprobs": 3});
+    for (caller, target) in [(ChatApi::OllamaChat, openai), (ChatApi::OpenAiChat, ollama)] {
+        let translated = translated(caller, &body, target);
+        assert_eq!(
+            (&translated["logprobs"], &translated["top_logprobs"]),
+            (&true.into(), &3.into())
+        );
+    }
+}
+
+#[test]
+fn unstreamed_apis_and_responses_are_forwarded_verbatim() {
+    let body = json!({"model": "m", "input": "a"});
+    assert_eq!(translated(ChatApi::OllamaEmbed, &body, TargetApi::Ollama), body);
+    assert_eq!(translated(ChatApi::OpenAiEmbeddings, &body, TargetApi::OpenAi), body);
+    for (target, path) in [(TargetApi::Ollama, "/v1/responses"), (TargetApi::OpenAi, "/responses")]
+    {
+        let request = sent(ChatApi::OpenAiResponses, &body, target);
+        assert_eq!((request.path, request.api), (path, ChatApi::OpenAiResponses));
+        assert_eq!(request.body, r#"{"model":"m","input":"a","stream":true}"#);
+    }
+}
+
+#[test]
+fn requests_without_a_counterpart_are_rejected() {
+    let rejected = |api, body: Value| try_sent(api, &body, TargetApi::Ollama).unwrap_err();
+    let completions = ChatApi::OpenAiCompletions;
+    for body in [
+        json!({"model": "m", "prompt": ["a", "b"]}),
+        json!({"model": "m", "prompt": [1, 2]}),
+        json!({"model": "m", "prompt": "a", "n": 2}),
+        json!({"model": "m", "prompt": "a", "best_of": 2}),
+        json!({"model": "m", "prompt": "a", "echo": true}),
+    ] {
+        rejected(completions, body);
+    }
+    rejected(ChatApi::OpenAiEmbeddings, json!({"model": "m", "input": [[1, 2]]}));
 }

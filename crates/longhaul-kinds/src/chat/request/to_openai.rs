@@ -30,6 +30,16 @@ pub(super) fn generate(body: &Value) -> Value {
     request(body, system.into_iter().chain([prompt]).collect())
 }
 
+/// From `/api/embed`.
+pub(super) fn embed(body: &Value) -> Value {
+    object(["model", "input", "dimensions"].map(|name| (name, field(body, name).cloned())))
+}
+
+/// From `/api/embeddings`, the older form of `/api/embed`.
+pub(super) fn embeddings(body: &Value) -> Value {
+    object([("model", body.get("model").cloned()), ("input", body.get("prompt").cloned())])
+}
+
 fn request(body: &Value, messages: Vec<Value>) -> Value {
     let options = body.get("options").unwrap_or(&Value::Null);
     let fields = [
@@ -40,12 +50,20 @@ fn request(body: &Value, messages: Vec<Value>) -> Value {
         ("tools", field(body, "tools").cloned()),
         ("response_format", field(body, "format").and_then(format)),
         ("reasoning_effort", field(body, "think").and_then(effort)),
+        ("logprobs", field(body, "logprobs").cloned()),
+        ("top_logprobs", top_logprobs(body)),
         ("stop", field(options, "stop").cloned()),
         // Negative means no limit in Ollama.
         ("max_tokens", field(options, "num_predict").filter(|max| max.as_u64().is_some()).cloned()),
     ];
     let same = SAME_OPTIONS.map(|name| (name, field(options, name).cloned()));
     object(fields.into_iter().chain(same))
+}
+
+/// Ollama accepts zero alternatives without `logprobs`, which `OpenAI` rejects.
+fn top_logprobs(body: &Value) -> Option<Value> {
+    let wants = field(body, "logprobs") == Some(&Value::Bool(true));
+    field(body, "top_logprobs").filter(|count| wants && **count != 0).cloned()
 }
 
 fn format(format: &Value) -> Option<Value> {

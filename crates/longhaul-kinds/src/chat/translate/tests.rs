@@ -1,11 +1,16 @@
 use super::*;
 use crate::chat::accumulate::Accumulator;
+use crate::chat::json_object::JsonObject;
 use proptest::prelude::*;
 use serde_json::json;
 
 /// Translates the chunks of a target.
 fn translate(target: ChatApi, caller: ChatApi, pieces: &[Value]) -> Vec<Value> {
-    let mut translator = Translator::new(target, caller, "01X", 7);
+    translate_for(target, &ChatCall::new(caller, JsonObject::default()), pieces)
+}
+
+fn translate_for(target: ChatApi, call: &ChatCall, pieces: &[Value]) -> Vec<Value> {
+    let mut translator = Translator::new(target, call, "01X", 7);
     let mut told: Vec<StreamChunk> =
         pieces.iter().flat_map(|piece| translator.take(StreamChunk::new(piece.clone()))).collect();
     told.extend(translator.end());
@@ -81,6 +86,79 @@ fn generate_has_its_text_in_the_line_itself() {
         json!({"model": "m", "created_at": "1970-01-01T00:00:01.000Z", "response": "Hi", "done": true,
                "done_reason": "length", "prompt_eval_count": 5, "eval_count": 2})
     );
+}
+
+/// Log probabilities of one token, in Ollama's format.
+fn tokens() -> Value {
+    json!([{"token": "Hi", "logprob": -0.5, "bytes": [72, 105], "top_logprobs": [{"token": "Hi", "logprob": -0.5}, {"token": "Ho", "logprob": -2.0}]}])
+}
+
+#[test]
+fn log_probabilities_are_translated_both_ways() {
+    let mut said = line("Hi");
+    said["logprobs"] = tokens();
+    let chunks = translate(
+        ChatApi::OllamaChat,
+        ChatApi::OpenAiChat,
+        &[said.clone(), line("!"), last_line("stop")],
+    );
+    assert_eq!(
+        chunks[0]["choices"][0]["logprobs"],
+        json!({"content": [{"token": "Hi", "logprob": -0.5, "bytes": [72, 105], "top_logprobs": [
+            {"token": "Hi", "logprob": -0.5, "bytes": null}, {"token": "Ho", "logprob": -2.0, "bytes": null},
+        ]}], "refusal": null})
+    );
+    let lines = translate(ChatApi::OpenAiChat, ChatApi::OllamaChat, &chunks);
+    assert_eq!(lines[0]["logprobs"], said["logprobs"]);
+    assert_eq!(lines[1].get("logprobs"), None);
+    assert_eq!(whole(ChatApi::OllamaChat, &lines)["logprobs"], said["logprobs"]);
+}
+
+#[test]
+fn generated_lines_become_completions() {
+    let said = |word: &str| {
+        let token = json!([{"token": word, "logprob": -0.5, "top_logprobs": [{"token": "X", "logprob": -1.0}]}]);
+        json!({"model": "m", "created_at": "2026-11-16T08:00:00.5Z", "response": word, "done": false, "logprobs": token})
+    };
+    let mut last = last_line("length");
+    last["response"] = "".into();
+    let stream = [said("Grüß "), said("Gott"), last];
+    let chunks = translate(ChatApi::OllamaGenerate, ChatApi::OpenAiCompletions, &stream);
+    assert!(chunks.iter().all(|chunk| chunk["object"] == "text_completion"));
+    assert_eq!(
+        whole(ChatApi::OpenAiCompletions, &chunks),
+        json!({"id": "cmpl-01X", "object": "text_completion", "created": 1_794_816_000, "model": "m",
+               "choices": [{"index": 0, "text": "Grüß Gott", "finish_reason": "length", "logprobs": {
+                    "tokens": ["Grüß ", "Gott"], "token_logprobs": [-0.5, -0.5],
+                    "top_logprobs": [{"X": -1.0}, {"X": -1.0}], "text_offset": [0, 5]}}],
+               "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}})
+    );
+}
+
+#[test]
+fn embeddings_are_translated_both_ways() {
+    let ollama =
+        json!({"model": "m", "embeddings": [[0.5, -1.0], [2.0, 0.25]], "prompt_eval_count": 3});
+    let openai =
+        translate(ChatApi::OllamaEmbed, ChatApi::OpenAiEmbeddings, std::slice::from_ref(&ollama));
+    assert_eq!(
+        openai,
+        [
+            json!({"object": "list", "model": "m", "usage": {"prompt_tokens": 3, "total_tokens": 3}, "data": [
+                {"object": "embedding", "index": 0, "embedding": [0.5, -1.0]},
+                {"object": "embedding", "index": 1, "embedding": [2.0, 0.25]},
+            ]})
+        ]
+    );
+    let back = translate(ChatApi::OpenAiEmbeddings, ChatApi::OllamaEmbed, &openai);
+    assert_eq!(back, std::slice::from_ref(&ollama));
+    let single = translate(ChatApi::OpenAiEmbeddings, ChatApi::OllamaEmbeddings, &openai);
+    assert_eq!(single, [json!({"embedding": [0.5, -1.0]})]);
+    let body = serde_json::from_str(r#"{"encoding_format":"base64"}"#).unwrap();
+    let call = ChatCall::new(ChatApi::OpenAiEmbeddings, body);
+    let encoded = translate_for(ChatApi::OllamaEmbed, &call, &[ollama]);
+    // 0.5 is 0x3f000000 and -1 is 0xbf800000, least significant byte first.
+    assert_eq!(encoded[0]["data"][0]["embedding"], "AAAAPwAAgL8=");
 }
 
 #[test]

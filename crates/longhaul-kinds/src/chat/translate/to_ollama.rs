@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::chat::accumulate::{Accumulator, ollama_line};
 use crate::chat::call::ChatApi;
-use crate::chat::json_fields::{items, non_empty, text, tool_call_to_ollama};
+use crate::chat::json_fields::{field, items, non_empty, object, text, tool_call_to_ollama};
 
 #[derive(Debug)]
 pub(in crate::chat) struct ToOllama {
@@ -44,8 +44,12 @@ impl ToOllama {
                 thinking => thinking,
             };
             let content = text(delta, "content");
-            let is_empty = content.is_empty() && thinking.is_empty();
-            (!is_empty).then(|| self.line(content, thinking, None).into())
+            let tokens = choice.pointer("/logprobs/content").and_then(Value::as_array);
+            let logprobs = non_empty(tokens.into_iter().flatten().map(logprob).collect());
+            let is_empty = content.is_empty() && thinking.is_empty() && logprobs.is_none();
+            let mut line = self.line(content, thinking, None);
+            line.extend(logprobs.map(|logprobs| ("logprobs".to_owned(), logprobs)));
+            (!is_empty).then(|| line.into())
         });
         lines.collect()
     }
@@ -84,4 +88,14 @@ impl ToOllama {
         let created_at = Timestamp::from_millis(self.created_s.saturating_mul(1_000)).to_string();
         ollama_line(self.plain, self.model.as_str().into(), created_at.into(), message)
     }
+}
+
+/// Returns the log probability of a token. Ollama omits missing bytes.
+fn logprob(token: &Value) -> Value {
+    let fields = |token: &Value| {
+        let names = ["token", "logprob", "bytes"];
+        names.map(|name| (name, field(token, name).cloned()))
+    };
+    let tops = items(token, "top_logprobs").iter().map(|top| object(fields(top))).collect();
+    object(fields(token).into_iter().chain([("top_logprobs", non_empty(tops))]))
 }

@@ -12,7 +12,7 @@ mod submit;
 
 use axum::Router;
 use axum::routing::{any, get, post};
-use longhaul_kinds::chat::{Chat, ChatApi};
+use longhaul_kinds::chat::{Chat, ChatApi, TargetApi};
 
 use super::error_format::{ErrorFormat, with_error_format};
 use crate::api::AppState;
@@ -27,26 +27,31 @@ pub(crate) use response::{ChatArtifact, artifacts, chat_result, model};
 /// Routes in the formats of Ollama and `OpenAI`.
 pub(crate) fn router(state: &AppState) -> Router<AppState> {
     let (submission, normal) = (Class::Submission, Class::Normal);
-    let ollama = Routes::new()
+    let calls = |target| {
+        let apis = ChatApi::ALL.into_iter().filter(move |api| api.target_api() == target);
+        apis.fold(Routes::new(), |routes, api| {
+            routes.undocumented::<Submit>(submission, api.path(), passthrough::route(api))
+        })
+    };
+    let ollama = calls(TargetApi::Ollama)
         .undocumented::<Submit>(submission, "/jobs", post(submit::submit))
-        .undocumented::<Submit>(submission, "/api/chat", passthrough::route(ChatApi::OllamaChat))
-        .undocumented::<Submit>(
-            submission,
-            "/api/generate",
-            passthrough::route(ChatApi::OllamaGenerate),
-        )
         .undocumented::<Inspect>(normal, "/api/tags", get(models::tags))
+        .undocumented::<Inspect>(normal, "/api/ps", get(models::running))
         .undocumented::<Read>(normal, "/api/show", post(models::show))
         .undocumented::<Inspect>(normal, "/api/version", get(models::version))
-        .any_method::<Inspect>(normal, "/api/{*path}", any(models::unknown));
-    let openai = Routes::new()
-        .undocumented::<Submit>(
-            submission,
-            "/v1/chat/completions",
-            passthrough::route(ChatApi::OpenAiChat),
-        )
+        .any_method::<Inspect>(normal, "/api/{*path}", any(models::unknown_ollama));
+    let openai = calls(TargetApi::OpenAi)
         .undocumented::<Inspect>(normal, "/v1/models", get(models::models))
         .undocumented::<Inspect>(normal, "/v1/models/{*model}", get(models::model));
+    let openai = models::OPENAI_RESOURCES.iter().fold(openai, |routes, resource| {
+        let below = format!("/v1/{resource}/{{*path}}");
+        let routes = routes.any_method::<Inspect>(normal, &below, any(models::unknown_openai));
+        if ChatApi::ALL.iter().any(|api| api.path() == format!("/v1/{resource}")) {
+            return routes;
+        }
+        let path = format!("/v1/{resource}");
+        routes.any_method::<Inspect>(normal, &path, any(models::unknown_openai))
+    });
     let ollama = with_error_format(ollama, ErrorFormat::Ollama, state);
     ollama.merge(with_error_format(openai, ErrorFormat::OpenAi, state))
 }

@@ -7,7 +7,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use longhaul::JobId;
-use longhaul_kinds::chat::ChatApi;
+use longhaul_kinds::chat::{ChatApi, TargetApi};
 use serde_json::{Value, json};
 
 use crate::api::AppState;
@@ -28,9 +28,9 @@ pub(crate) enum ErrorFormat {
 
 impl ErrorFormat {
     pub(crate) fn of(api: ChatApi) -> Self {
-        match api {
-            ChatApi::OllamaChat | ChatApi::OllamaGenerate => Self::Ollama,
-            ChatApi::OpenAiChat => Self::OpenAi,
+        match api.target_api() {
+            TargetApi::Ollama => Self::Ollama,
+            TargetApi::OpenAi => Self::OpenAi,
         }
     }
 

@@ -15,7 +15,7 @@ use longhaul::job::Limits;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
-use super::load_shedding::without_permit;
+use super::load_shedding::{BodyPermit, LARGE_BODY_BYTES, LoadShedder, without_permit};
 use super::params::hint;
 use crate::api::AppState;
 use crate::problem::{Code, Problem, Result};
@@ -79,6 +79,30 @@ pub(crate) async fn json_text_of_any_type(
     let text = text(read(headers, body, bytes_max).await?)?;
     reject_deep(&text)?;
     Ok(text)
+}
+
+/// Like [`json_text_of_any_type`], for a body that may be large. The permit is to be kept until the job is stored.
+pub(crate) async fn large_json_text_of_any_type(
+    shedder: &LoadShedder,
+    headers: &HeaderMap,
+    body: Body,
+    bytes_max: usize,
+) -> Result<(String, Option<BodyPermit>)> {
+    reject_encoded(headers)?;
+    let announced = announced(headers).and_then(|bytes| usize::try_from(bytes).ok());
+    if announced.is_some_and(|bytes| bytes > bytes_max) {
+        return Err(too_large(bytes_max));
+    }
+    let (bytes, permit) = match small(body, LARGE_BODY_BYTES.min(bytes_max)).await? {
+        Ok(bytes) => (bytes, None),
+        Err(body) => {
+            let permit = shedder.reserve_body(announced.unwrap_or(bytes_max))?;
+            (read(headers, body, bytes_max).await?, Some(permit))
+        }
+    };
+    let text = text(bytes)?;
+    reject_deep(&text)?;
+    Ok((text, permit))
 }
 
 /// Like [`json_text`], for a batch: each job may nest as deep as in a single submission.

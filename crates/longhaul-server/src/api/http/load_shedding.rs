@@ -8,6 +8,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use longhaul::{Clock, Timestamp};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::problem::{Code, Problem, Result};
 
@@ -17,6 +18,10 @@ const SUBMISSION_PERCENT: usize = 80;
 const TARGET_LATENCY: Duration = Duration::from_secs(1);
 /// Time above the target before shedding starts, and between its levels.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// Size above which a body needs a permit.
+pub(crate) const LARGE_BODY_BYTES: usize = 1024 * 1024;
+/// Memory of all large bodies together.
+const LARGE_BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Highest shedding level: at worst one of 2⁵ submissions is admitted, so that a recovered store is noticed.
 const SHED_LEVEL_MAX: u32 = 5;
 
@@ -31,6 +36,8 @@ const SHED_LEVEL_MAX: u32 = 5;
 /// submissions is therefore controlled like a queue in `CoDel`: when no submission met the target for one
 /// interval, every second one is rejected, after another interval three of four, and so on. The first
 /// submission that meets the target, or the end of the last open one, resets the level.
+///
+/// **Large bodies.** Bodies over 1 MiB share 256 MiB of memory, from their arrival until their job is stored.
 #[derive(Debug, Clone)]
 pub struct LoadShedder(Arc<Inner>);
 
@@ -39,6 +46,8 @@ struct Inner {
     permits: usize,
     in_flight: AtomicUsize,
     clock: Clock,
+    /// Free bytes for large bodies.
+    large_bodies: Arc<Semaphore>,
     /// A std mutex: locked for a few field writes, never across an await.
     store: Mutex<StoreLatency>,
 }
@@ -70,6 +79,12 @@ tokio::task_local! {
 /// Permission to process one request, released on drop.
 struct RequestPermit(Arc<Inner>);
 
+/// Memory for a large body, released on drop.
+#[derive(Debug)]
+pub(crate) struct BodyPermit(
+    #[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit,
+);
+
 impl Drop for RequestPermit {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
@@ -81,7 +96,18 @@ impl LoadShedder {
     pub fn new(permits: usize, clock: Clock) -> Self {
         let store = StoreLatency { open: 0, healthy_at: clock.now(), arrivals: 0 };
         let in_flight = AtomicUsize::new(0);
-        Self(Arc::new(Inner { permits, in_flight, clock, store: store.into() }))
+        let large_bodies = Arc::new(Semaphore::new(LARGE_BODIES_BYTES_MAX));
+        Self(Arc::new(Inner { permits, in_flight, clock, large_bodies, store: store.into() }))
+    }
+
+    /// Reserves memory for a body of this size.
+    pub(crate) fn reserve_body(&self, bytes: usize) -> Result<BodyPermit> {
+        let bytes = u32::try_from(bytes.min(LARGE_BODIES_BYTES_MAX)).unwrap_or(u32::MAX);
+        let permit = Arc::clone(&self.0.large_bodies).try_acquire_many_owned(bytes);
+        permit.map(BodyPermit).map_err(|_| {
+            metrics::counter!("longhaul_requests_shed_total", "reason" => "bodies").increment(1);
+            overloaded("too many large bodies at once", 1)
+        })
     }
 
     /// Returns the number of requests that hold a permit.
@@ -220,6 +246,16 @@ mod tests {
         drop(permits);
         assert_eq!(shedder.in_flight(), 0, "shed requests hold no permit");
         assert!(shedder.acquire(Class::Submission).is_ok());
+    }
+
+    #[test]
+    fn large_bodies_share_their_memory() {
+        let shedder = load_shedder(100);
+        let reserve = || shedder.reserve_body(LARGE_BODIES_BYTES_MAX / 8);
+        let mut permits: Vec<BodyPermit> = (0..8).map(|_| reserve().ok().unwrap()).collect();
+        assert!(reserve().is_err_and(|problem| problem.code() == Code::Overloaded));
+        permits.pop();
+        assert!(reserve().is_ok());
     }
 
     #[tokio::test]

@@ -24,6 +24,8 @@ fn chat_targets_have_defaults_and_options() {
             targets: vec![laptop.clone()],
             webhook_secret: None,
             retry,
+            body_bytes_max: 32 << 20,
+            unreachable_wait: 120 * SECOND,
             cancel_disconnected: true,
         }
     );

@@ -6,33 +6,89 @@ use longhaul::Retry;
 use longhaul_kinds::chat::TargetApi;
 use serde_json::json;
 
-use super::chat_server::{ChatOptions, ChatServer};
-use crate::harness::{Backend, Behaviour, FakeChatServer, on_both_backends};
+use super::chat_server::{ChatOptions, ChatServer, chat, chat_streaming};
+use crate::harness::{Backend, Behaviour, FakeChatServer, on_both_backends, reply_to};
 
-async fn chat_target_down_for_a_minute_delays_jobs_without_failing_them(backend: Backend) {
+/// Retries as fast as the test polls, with fewer attempts than an outage needs.
+fn impatient() -> ChatOptions {
+    let (first, max) = (Duration::from_millis(10), Duration::from_millis(20));
+    ChatOptions { retry: Retry { max_attempts: 2, first, max }, ..ChatOptions::default() }
+}
+
+async fn unreachable_chat_target_delays_jobs_without_charging_attempts(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     target.down().await;
-    let server = ChatServer::start(backend, &[&target]).await;
-    let began = server.clock.now();
+    let server = ChatServer::start_with(backend, &[&target], impatient()).await;
     let mut jobs = Vec::new();
     for said in ["one", "two", "three"] {
         jobs.push(server.submit(said).await);
     }
-    // Every job has tried and failed before the minute is over.
+    // Every job shows its reason, and was tried more often than it has attempts.
     for id in &jobs {
-        let job = server.poll_job(id, |job| job["attempt"].as_u64() > Some(1)).await;
+        let job = server.poll_job(id, |job| job["version"].as_u64() > Some(10)).await;
+        assert_eq!((&job["attempt"], &job["maxAttempts"]), (&json!(1), &json!(2)), "{job}");
+        let job = server.poll_job(id, |job| job["status"] == "pending").await;
         assert_eq!(job["error"]["code"], "target-unreachable", "{job}");
-    }
-    while server.clock.now().since(began) < Duration::from_mins(1) {
-        server.clock.advance(Duration::from_secs(1));
-        tokio::task::yield_now().await;
     }
     target.up().await;
     for id in &jobs {
         let job = server.finished(id).await;
-        assert_eq!(job["status"], "completed", "{job}");
+        assert_eq!((&job["status"], &job["attempt"]), (&json!("completed"), &json!(1)), "{job}");
     }
     assert_eq!(target.received().len(), 3);
+}
+
+async fn chat_caller_gets_an_error_when_its_target_stays_unreachable(backend: Backend) {
+    for target in [FakeChatServer::ollama().await, FakeChatServer::openai().await] {
+        target.down().await;
+        let options = ChatOptions { unreachable_wait: Duration::ZERO, ..impatient() };
+        let server = ChatServer::start_with(backend, &[&target], options).await;
+        for path in ["/api/chat", "/v1/chat/completions"] {
+            let response = server.post(path).json(chat("hi")).send().await;
+            assert_eq!(response.status.as_u16(), 502, "{response:?}");
+            let text = response.json()["error"].to_string();
+            assert!(text.contains("the target t0 is unreachable"), "{text}");
+        }
+        // A call with a key is the job of its caller, which may come back for it.
+        let keyed = || {
+            server
+                .post("/api/chat")
+                .json(chat_streaming("hi", false))
+                .header("idempotency-key", "k1")
+        };
+        let mut call = Box::pin(keyed().send());
+        let waiting = async {
+            loop {
+                let list = server.get_json("/v1/jobs?status=pending").await;
+                if let Some(id) = list["jobs"][0]["jobId"].as_str() {
+                    return server.poll_job(id, |job| job["version"].as_u64() > Some(6)).await;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let job = tokio::select! {
+            response = &mut call => panic!("{response:?}"),
+            job = waiting => job,
+        };
+        assert_eq!(job["attempt"], 1, "{job}");
+        target.up().await;
+        assert_eq!(call.await.json()["message"]["content"], reply_to("hi"));
+    }
+}
+
+async fn outage_behind_a_gateway_is_not_charged(backend: Backend) {
+    let target = FakeChatServer::openai().await;
+    let server = ChatServer::start_with(backend, &[&target], impatient()).await;
+    assert_eq!(server.finished(&server.submit("hi").await).await["status"], "completed");
+    target.set_away(true);
+    // The first call may be the cause of the error, so it is charged; then the target is queried before each call.
+    let id = server.submit("hi").await;
+    let job = server.poll_job(&id, |job| job["error"]["code"] == "target-unreachable").await;
+    assert_eq!(job["attempt"], 2, "{job}");
+    target.set_away(false);
+    let job = server.finished(&id).await;
+    assert_eq!((&job["status"], &job["attempt"]), (&json!("completed"), &json!(2)), "{job}");
+    assert_eq!(target.received().len(), 2);
 }
 
 async fn chat_gateway_errors_are_retried_like_an_unreachable_target(backend: Backend) {
@@ -137,11 +193,10 @@ async fn chat_fails_over_to_another_target(backend: Backend) {
     let server = ChatServer::start(backend, &[&one, &other]).await;
     assert_eq!(server.finished(&server.submit("hi").await).await["result"]["target"], "t0");
     one.down().await;
-    // The models of the stopped target are still cached, so the first job tries it. It is tried again after a
-    // while, so that it may take more than two attempts where time is short.
+    // The models of the stopped target are still cached, so the first job tries it.
     let job = server.finished(&server.submit("hi").await).await;
     assert_eq!((&job["status"], &job["result"]["target"]), (&json!("completed"), &json!("t1")));
-    assert!(job["attempt"].as_u64() >= Some(2), "{job}");
+    assert_eq!(job["attempt"], 1, "{job}");
 }
 
 async fn cancelled_chat_releases_its_target_slot(backend: Backend) {
@@ -158,7 +213,9 @@ async fn cancelled_chat_releases_its_target_slot(backend: Backend) {
 }
 
 on_both_backends! {
-    chat_target_down_for_a_minute_delays_jobs_without_failing_them,
+    unreachable_chat_target_delays_jobs_without_charging_attempts,
+    chat_caller_gets_an_error_when_its_target_stays_unreachable,
+    outage_behind_a_gateway_is_not_charged,
     chat_gateway_errors_are_retried_like_an_unreachable_target,
     chat_that_always_fails_ends_with_its_last_error,
     busy_chat_target_is_retried_after_its_retry_after,

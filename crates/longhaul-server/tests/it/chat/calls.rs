@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::chat_server::{APIS, ChatOptions, ChatServer, chat, chat_streaming};
+use super::chat_server::{APIS, BODY_BYTES_MAX, ChatOptions, ChatServer, chat, chat_streaming};
 use crate::harness::{
     Backend, Behaviour, FakeChatServer, MODEL, TestResponse, on_both_backends, reply_to,
 };
@@ -56,6 +56,136 @@ async fn every_chat_api_works_with_every_target(backend: Backend) {
         let generate = &asked[1].body;
         assert!(generate.to_string().contains("be brief"), "{generate}");
     }
+}
+
+async fn completions_and_embeddings_work_with_every_target(backend: Backend) {
+    for api in APIS {
+        let target = target(api).await;
+        let server = ChatServer::start(backend, &[&target]).await;
+        let ask = async |path: &str, body: Value| {
+            let response = server.post(path).json(&body).send().await;
+            assert_eq!(response.status, 200, "{path} {api:?}: {response:?}");
+            response.json()
+        };
+        let body = json!({"model": MODEL, "prompt": "hi", "logprobs": 1});
+        let completed = ask("/v1/completions", body).await;
+        assert_eq!(completed["object"], "text_completion");
+        let choice = &completed["choices"][0];
+        assert_eq!(
+            (&choice["text"], &choice["finish_reason"]),
+            (&json!(reply_to("hi")), &json!("stop"))
+        );
+        assert_eq!(choice["logprobs"]["tokens"].as_array().unwrap().concat_text(), reply_to("hi"));
+        assert_eq!(completed["usage"]["total_tokens"], 18);
+
+        let vectors = json!([[2.25, 0.5], [5.25, 0.5]]);
+        let input = json!({"model": MODEL, "input": ["hi", "there"]});
+        let embedded = ask("/api/embed", input.clone()).await;
+        assert_eq!(
+            (&embedded["embeddings"], &embedded["prompt_eval_count"]),
+            (&vectors, &json!(3))
+        );
+        let single = ask("/api/embeddings", json!({"model": MODEL, "prompt": "hi"})).await;
+        assert_eq!(single, json!({"embedding": vectors[0]}));
+        let listed = ask("/v1/embeddings", input.clone()).await;
+        assert_eq!(
+            (&listed["object"], &listed["usage"]["total_tokens"]),
+            (&json!("list"), &json!(3))
+        );
+        assert_eq!(
+            listed["data"][1],
+            json!({"object": "embedding", "index": 1, "embedding": vectors[1]})
+        );
+        let mut encoded = input;
+        encoded["encoding_format"] = json!("base64");
+        let encoded = ask("/v1/embeddings", encoded).await;
+        // 2.25 is 0x40100000 and 0.5 is 0x3f000000, least significant byte first.
+        assert_eq!(encoded["data"][0]["embedding"], "AAAQQAAAAD8=");
+        let missing = server.post("/v1/embeddings").json(json!({"model": MODEL})).send().await;
+        assert_eq!(
+            (missing.status.as_u16(), &missing.json()["error"]["message"]),
+            (400, &json!("input is required"))
+        );
+    }
+}
+
+async fn log_probabilities_are_returned_in_the_callers_api(backend: Backend) {
+    for api in APIS {
+        let target = target(api).await;
+        let server = ChatServer::start(backend, &[&target]).await;
+        let mut body = chat_streaming("hi", false);
+        (body["logprobs"], body["top_logprobs"]) = (json!(true), json!(1));
+        let chatted = server.post("/api/chat").json(&body).send().await.json();
+        let tokens = chatted["logprobs"].as_array().unwrap();
+        assert_eq!(tokens.concat_text(), reply_to("hi"), "{api:?}");
+        let completed = server.post("/v1/chat/completions").json(&body).send().await.json();
+        let tokens = completed["choices"][0]["logprobs"]["content"].as_array().unwrap();
+        assert_eq!(tokens.concat_text(), reply_to("hi"), "{api:?}");
+        assert_eq!(tokens[0]["top_logprobs"][0]["logprob"], -0.5);
+    }
+}
+
+/// Tokens, as texts or as objects.
+trait ConcatText {
+    fn concat_text(&self) -> String;
+}
+
+impl ConcatText for [Value] {
+    fn concat_text(&self) -> String {
+        let text = |token: &Value| token.get("token").unwrap_or(token).as_str().unwrap().to_owned();
+        self.iter().map(text).collect()
+    }
+}
+
+async fn responses_go_to_targets_that_have_the_api(backend: Backend) {
+    for api in APIS {
+        let target = target(api).await;
+        let server = ChatServer::start(backend, &[&target]).await;
+        let body = json!({"model": MODEL, "input": "hi", "store": false});
+        let response = server.post("/v1/responses").json(&body).send().await;
+        assert_eq!(response.status, 200, "{response:?}");
+        let whole = response.json();
+        assert_eq!((&whole["object"], &whole["status"]), (&json!("response"), &json!("completed")));
+        assert_eq!(whole["output"][0]["content"][0]["text"], reply_to("hi"));
+        let job = server.get_json(&format!("/v1/jobs/{}", response.job_id())).await;
+        let tokens = (&job["result"]["promptTokens"], &job["result"]["completionTokens"]);
+        assert_eq!(tokens, (&json!(11), &json!(7)));
+        let received = target.received();
+        assert_eq!(
+            (received[0].path.as_str(), &received[0].body["store"]),
+            ("/v1/responses", &json!(false))
+        );
+
+        target.behave([refused(404, "404 page not found")]);
+        let missing = server.post("/v1/responses").json(&body).send().await;
+        let error = &missing.json()["error"];
+        assert_eq!((missing.status.as_u16(), &error["type"]), (404, &json!("not_found_error")));
+        assert_eq!(error["message"], "the target t0 does not have this API");
+        let mut background = body;
+        background["background"] = json!(true);
+        assert_eq!(server.post("/v1/responses").json(&background).send().await.status, 400);
+    }
+}
+
+async fn chat_with_large_images_is_accepted(backend: Backend) {
+    let target = FakeChatServer::ollama().await;
+    let server = ChatServer::start(backend, &[&target]).await;
+    let with_image = |bytes: usize| {
+        let mut body = chat_streaming("hi", false);
+        body["messages"][0]["images"] = json!(["A".repeat(bytes)]);
+        body
+    };
+    let image_bytes = BODY_BYTES_MAX - 1024;
+    let chatted = server.post("/api/chat").json(with_image(image_bytes)).send().await;
+    assert_eq!(chatted.json()["message"]["content"], reply_to("hi"));
+    let image = &target.received()[0].body["messages"][0]["images"][0];
+    assert_eq!(image.as_str().unwrap().len(), image_bytes);
+    let too_large = server.post("/api/chat").json(with_image(BODY_BYTES_MAX)).send().await;
+    assert_eq!(too_large.status, 413);
+    assert!(too_large.json()["error"].as_str().unwrap().contains("33554432 bytes"));
+    // The general API has its own limit.
+    let job = json!({"kind": "chat", "input": {"api": "ollama-chat", "body": with_image(2 << 20)}});
+    assert_eq!(server.post("/v1/jobs").json(job).send().await.status, 413);
 }
 
 async fn repeated_chat_job_returns_the_existing_job(backend: Backend) {
@@ -276,6 +406,10 @@ async fn endless_chat_fails_at_the_limit_of_a_result(backend: Backend) {
 
 on_both_backends! {
     endless_chat_fails_at_the_limit_of_a_result,
+    completions_and_embeddings_work_with_every_target,
+    log_probabilities_are_returned_in_the_callers_api,
+    responses_go_to_targets_that_have_the_api,
+    chat_with_large_images_is_accepted,
     every_chat_api_works_with_every_target,
     repeated_chat_job_returns_the_existing_job,
     chat_in_the_targets_own_api_is_forwarded_unchanged,

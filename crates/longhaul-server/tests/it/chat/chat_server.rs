@@ -18,12 +18,17 @@ pub(super) const SECRET: &str = "the foreman's secret";
 const RETRY: Retry =
     Retry { max_attempts: 10, first: Duration::from_secs(1), max: Duration::from_mins(1) };
 
+/// The default of `[chat] body_bytes_max`.
+pub(super) const BODY_BYTES_MAX: usize = 32 * 1024 * 1024;
+
 /// The two APIs of targets.
 pub(super) const APIS: [TargetApi; 2] = [TargetApi::Ollama, TargetApi::OpenAi];
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChatOptions {
     pub(super) retry: Retry,
+    /// The default of `[chat] unreachable_wait` is two minutes.
+    pub(super) unreachable_wait: Duration,
     pub(super) require_keys: bool,
     pub(super) sign_states: bool,
     /// Serves the API from another process than the one that runs the jobs, as `--role api` does.
@@ -32,7 +37,14 @@ pub(super) struct ChatOptions {
 
 impl Default for ChatOptions {
     fn default() -> Self {
-        Self { retry: RETRY, require_keys: false, sign_states: true, separate_api: false }
+        let unreachable_wait = Duration::from_mins(2);
+        Self {
+            retry: RETRY,
+            unreachable_wait,
+            require_keys: false,
+            sign_states: true,
+            separate_api: false,
+        }
     }
 }
 
@@ -62,7 +74,7 @@ impl ChatServer {
             let numbered = targets.iter().enumerate();
             numbered.map(|(number, target)| describe(number, target)).collect::<Vec<_>>()
         };
-        let chat = || Chat::new(targets(), options.retry, clock.clone());
+        let chat = || Chat::new(targets(), options.retry, BODY_BYTES_MAX, clock.clone());
         let (worker, api) = (chat(), chat());
         let builder = if options.require_keys { builder.require_keys() } else { builder };
         let server = builder
@@ -75,6 +87,7 @@ impl ChatServer {
             .kind(worker.kind())
             .start_with(|state| {
                 state.chat = Some(if options.separate_api { api } else { worker });
+                state.settings.chat_unreachable_wait = options.unreachable_wait;
             });
         Self(server.await)
     }
@@ -115,7 +128,7 @@ pub(super) fn chat_streaming(message: &str, stream: bool) -> Value {
 pub(super) fn content_of(chunk: &str) -> String {
     let text = chunk.strip_prefix("data: ").unwrap_or(chunk);
     let Ok(value) = serde_json::from_str::<Value>(text) else { return String::new() };
-    let pointers = ["/message/content", "/response", "/choices/0/delta/content"];
+    let pointers = ["/message/content", "/response", "/choices/0/delta/content", "/choices/0/text"];
     let text = pointers.iter().find_map(|pointer| value.pointer(pointer)?.as_str());
     text.unwrap_or_default().to_owned()
 }

@@ -28,6 +28,22 @@ async fn models_of_all_targets_are_listed_in_both_apis(backend: Backend) {
     let shown = server.post("/api/show").json(json!({"model": MODEL})).send().await.json();
     assert_eq!(shown["details"]["family"], "birds");
     assert_eq!(server.post("/api/show").json(json!({"model": "owl"})).send().await.status, 404);
+    let version = server.get("/api/version").send().await.json();
+    assert_eq!(version, json!({"version": "0.13.5"}), "of the target, because clients compare it");
+    let running = server.get("/api/ps").send().await.json();
+    assert_eq!(names(&running["models"], "name"), [format!("{MODEL}:latest")]);
+}
+
+async fn model_is_found_by_every_name_that_chats_accept(backend: Backend) {
+    let target = FakeChatServer::ollama().await;
+    let server = ChatServer::start(backend, &[&target]).await;
+    for name in [MODEL.to_owned(), format!("{MODEL}:latest")] {
+        let model = server.get(&format!("/v1/models/{name}")).send().await;
+        assert_eq!((model.status.as_u16(), &model.json()["id"]), (200, &json!(name)));
+    }
+    target.down().await;
+    server.clock.advance(std::time::Duration::from_mins(5));
+    assert_eq!(server.get("/api/ps").send().await.json(), json!({"models": []}));
     assert!(server.get("/api/version").send().await.json()["version"].is_string());
 }
 
@@ -46,6 +62,28 @@ async fn models_of_an_unreachable_target_stay_listed(backend: Backend) {
     assert_eq!(server.get("/api/tags").send().await.json()["models"].as_array().unwrap().len(), 1);
 }
 
+async fn unknown_routes_of_openai_have_errors_in_its_format(backend: Backend) {
+    let target = FakeChatServer::openai().await;
+    let server = ChatServer::start(backend, &[&target]).await;
+    for path in [
+        "/v1/images/generations",
+        "/v1/audio/speech",
+        "/v1/files",
+        "/v1/responses/resp_1",
+        "/v1/chat/completions/chatcmpl-1",
+        "/v1/moderations",
+    ] {
+        for request in [server.get(path), server.post(path).json(json!({"model": "m"}))] {
+            let response = request.send().await;
+            let error = &response.json()["error"];
+            assert_eq!(response.status.as_u16(), 404, "{path}");
+            assert_eq!(error["type"], "not_found_error", "{path}: {response:?}");
+        }
+    }
+    // Other paths have the errors of Longhaul.
+    assert_eq!(server.get("/v1/nothing").send().await.problem().0, 404);
+}
+
 async fn unknown_routes_of_ollama_have_errors_in_its_format(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let server = ChatServer::start(backend, &[&target]).await;
@@ -58,6 +96,8 @@ async fn unknown_routes_of_ollama_have_errors_in_its_format(backend: Backend) {
 }
 
 on_both_backends! {
+    model_is_found_by_every_name_that_chats_accept,
+    unknown_routes_of_openai_have_errors_in_its_format,
     unknown_routes_of_ollama_have_errors_in_its_format,
     models_of_all_targets_are_listed_in_both_apis,
     models_of_an_unreachable_target_stay_listed,

@@ -77,6 +77,75 @@ async fn generate_api_streams(backend: Backend) {
     }
 }
 
+async fn completions_api_streams(backend: Backend) {
+    for api in APIS {
+        let target = FakeChatServer::held(api).await;
+        let server = ChatServer::start(backend, &[&target]).await;
+        let body = json!({"model": MODEL, "prompt": "hi", "stream": true});
+        target.allow_words(1);
+        let mut stream = server.post("/v1/completions").json(&body).open().await;
+        assert_eq!(content_of(&word(&mut stream).await), "you ", "the rest is not said yet");
+        target.allow_words(100);
+        let rest = stream.rest().await;
+        assert_eq!(format!("you {}", joined_content(&rest)), reply_to("hi"));
+        assert_eq!(rest.last().unwrap(), "data: [DONE]\n\n");
+    }
+}
+
+/// Returns name and data of an event.
+fn event(text: &str) -> (String, Value) {
+    let (name, data) = text.split_once('\n').unwrap();
+    let data = data.strip_prefix("data: ").unwrap();
+    (name.strip_prefix("event: ").unwrap().to_owned(), serde_json::from_str(data).unwrap())
+}
+
+async fn responses_api_streams_named_events(backend: Backend) {
+    let body = json!({"model": MODEL, "input": "hi", "stream": true});
+    for api in APIS {
+        let target = FakeChatServer::held(api).await;
+        let server = ChatServer::start(backend, &[&target]).await;
+        // The first attempt ends after the first two words, the second one repeats them.
+        target.behave([Behaviour::Breaks(5)]);
+        target.allow_words(5);
+        let mut stream = server.post("/v1/responses").json(&body).open().await;
+        assert_eq!(stream.headers["content-type"], "text/event-stream");
+        let mut events = Vec::new();
+        for _ in 0..5 {
+            events.push(event(&stream.chunk().await.unwrap()));
+        }
+        assert_eq!(
+            (events[0].0.as_str(), events[4].0.as_str()),
+            ("response.created", "response.output_text.delta")
+        );
+        assert_eq!(events[4].1["delta"], "said ");
+        target.allow_words(100);
+        events.extend(stream.rest().await.iter().map(|text| event(text)));
+        assert!(events.iter().all(|(name, data)| data["type"] == **name));
+        let numbers: Vec<u64> =
+            events.iter().map(|(_, data)| data["sequence_number"].as_u64().unwrap()).collect();
+        assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+        let deltas = events.iter().filter_map(|(_, data)| data["delta"].as_str());
+        assert_eq!(deltas.collect::<String>(), reply_to("hi"));
+        let (last, data) = events.last().unwrap();
+        assert_eq!(last, "response.completed");
+        assert_eq!(data["response"]["output"][0]["content"][0]["text"], reply_to("hi"));
+    }
+}
+
+async fn failed_responses_stream_ends_with_an_error_event(backend: Backend) {
+    let target = FakeChatServer::held(TargetApi::OpenAi).await;
+    let server = ChatServer::start(backend, &[&target]).await;
+    let body = json!({"model": MODEL, "input": "hi", "stream": true});
+    target.behave([Behaviour::Breaks(4), Behaviour::Differs]);
+    target.allow_words(4);
+    let mut stream = server.post("/v1/responses").json(&body).open().await;
+    stream.chunk().await.unwrap();
+    target.allow_words(100);
+    let (name, data) = event(stream.rest().await.last().unwrap());
+    assert_eq!((name.as_str(), &data["type"]), ("error", &json!("error")));
+    assert_eq!(data["error"]["code"], "diverged");
+}
+
 /// No word was sent yet, so the caller does not notice the retry.
 async fn chat_stream_broken_before_the_first_word_is_retried(backend: Backend) {
     let target = FakeChatServer::ollama().await;
@@ -222,6 +291,9 @@ async fn stopping_server_ends_a_chat_stream_with_an_error(backend: Backend) {
 }
 
 on_both_backends! {
+    completions_api_streams,
+    responses_api_streams_named_events,
+    failed_responses_stream_ends_with_an_error_event,
     chat_stream_sends_words_as_they_arrive,
     chat_stream_ends_with_usage_if_requested,
     generate_api_streams,

@@ -1,7 +1,10 @@
 //! A fake language model server on a real socket, with replies derived from the request.
 
+mod script;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -17,6 +20,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
+
+use script::Script;
 
 /// Behaviour that replaces the normal reply to one call.
 #[derive(Debug, Clone)]
@@ -55,6 +60,8 @@ struct Inner {
     /// The model is in memory. Otherwise a permit is needed to load it.
     loaded: Mutex<bool>,
     loads: Semaphore,
+    /// A gateway responds in place of the server.
+    is_away: AtomicBool,
 }
 
 /// A fake model server, stopped when dropped.
@@ -96,6 +103,7 @@ impl FakeChatServer {
             held,
             loaded: Mutex::new(loaded),
             loads: Semaphore::new(0),
+            is_away: AtomicBool::new(false),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -124,6 +132,11 @@ impl FakeChatServer {
     pub(crate) async fn up(&self) {
         let listener = TcpListener::bind(self.address).await.unwrap();
         *self.serving.lock().unwrap() = Some(serve(listener, Arc::clone(&self.inner)));
+    }
+
+    /// Makes a gateway respond with 502, as if the server behind it was stopped.
+    pub(crate) fn set_away(&self, is_away: bool) {
+        self.inner.is_away.store(is_away, Ordering::Relaxed);
     }
 
     /// Sets the behaviour for the next calls, one after the other.
@@ -192,6 +205,9 @@ pub(crate) fn reply_to(said: &str) -> String {
 }
 
 async fn handle(State(inner): State<Arc<Inner>>, request: Request) -> Response {
+    if inner.is_away.load(Ordering::Relaxed) {
+        return (StatusCode::BAD_GATEWAY, "502 Bad Gateway").into_response();
+    }
     let (parts, body) = request.into_parts();
     let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
     match (inner.api, parts.uri.path()) {
@@ -210,6 +226,9 @@ async fn handle(State(inner): State<Arc<Inner>>, request: Request) -> Response {
                 inner.loaded.lock().unwrap().then(|| json!({"name": format!("{MODEL}:latest")}));
             let models: Vec<Value> = running.into_iter().collect();
             return axum::Json(json!({"models": models})).into_response();
+        }
+        (TargetApi::Ollama, "/api/version") => {
+            return axum::Json(json!({"version": "0.13.5"})).into_response();
         }
         (TargetApi::Ollama, "/api/show") => {
             return axum::Json(
@@ -247,6 +266,9 @@ async fn handle(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         });
         return ([("content-type", "application/x-ndjson")], Body::from_stream(chunks))
             .into_response();
+    }
+    if let Some(embeddings) = script::embeddings(&path, &body) {
+        return axum::Json(embeddings).into_response();
     }
     let script = Script::of(&path, &body, behaviour.as_ref());
     if script.is_whole {
@@ -291,136 +313,5 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.counts.send_modify(|(_, now)| *now -= 1);
-    }
-}
-
-/// The reply to one call.
-struct Script {
-    pieces: VecDeque<Result<String, String>>,
-    is_whole: bool,
-    text: String,
-}
-
-impl Script {
-    fn is_over(&self) -> bool {
-        self.pieces.is_empty()
-    }
-
-    fn of(path: &str, body: &Value, behaviour: Option<&Behaviour>) -> Self {
-        let last = body["messages"].as_array().and_then(|messages| messages.last());
-        let said = last.map_or(&body["prompt"], |message| &message["content"]);
-        let said = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
-        let mut text = reply_to(&said);
-        if matches!(behaviour, Some(Behaviour::Differs)) {
-            text = format!("no, {text}");
-        }
-        let call =
-            body["tools"].as_array().and_then(|tools| tools.first()).filter(|_| said == "use it");
-        let calls = call.map(|tool| tool["function"]["name"].as_str().unwrap().to_owned());
-        let frame = |value: &Value| {
-            if path.starts_with("/api/") {
-                format!("{value}\n")
-            } else {
-                format!("data: {value}\n\n")
-            }
-        };
-        let mut words: Vec<Value> = match &calls {
-            Some(name) => called(path, name),
-            None => text.split_inclusive(' ').map(|word| piece(path, word)).collect(),
-        };
-        let end = [last_pieces(path, calls.is_some())].concat();
-        let mut pieces: VecDeque<Result<String, String>> = VecDeque::new();
-        match behaviour {
-            Some(Behaviour::Breaks(after)) => {
-                words.truncate(*after);
-                pieces.extend(words.iter().map(|word| Ok(frame(word))));
-                pieces.push_back(Err("cut".to_owned()));
-            }
-            Some(Behaviour::Fails(after)) => {
-                words.truncate(*after);
-                words.push(json!({"error": "out of birds"}));
-                pieces.extend(words.iter().map(|word| Ok(frame(word))));
-            }
-            Some(
-                Behaviour::Differs
-                | Behaviour::Whole
-                | Behaviour::Endless(_)
-                | Behaviour::Refuses(..),
-            )
-            | None => {
-                pieces.extend(words.iter().chain(&end).map(|word| Ok(frame(word))));
-                if !path.starts_with("/api/") {
-                    pieces.push_back(Ok("data: [DONE]\n\n".to_owned()));
-                }
-            }
-        }
-        Self { pieces, is_whole: matches!(behaviour, Some(Behaviour::Whole)), text }
-    }
-
-    fn whole(&self) -> Value {
-        let message = json!({"role": "assistant", "content": self.text});
-        json!({"id": "whole", "object": "chat.completion", "created": 7, "model": MODEL,
-               "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-               "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}})
-    }
-}
-
-fn piece(path: &str, word: &str) -> Value {
-    let at = "2026-11-16T08:00:00Z";
-    match path {
-        "/api/chat" => {
-            json!({"model": MODEL, "created_at": at, "message": {"role": "assistant", "content": word}, "done": false})
-        }
-        "/api/generate" => {
-            json!({"model": MODEL, "created_at": at, "response": word, "done": false})
-        }
-        _ => chunk(
-            &json!([{"index": 0, "delta": {"role": "assistant", "content": word}, "finish_reason": null}]),
-        ),
-    }
-}
-
-fn chunk(choices: &Value) -> Value {
-    json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 7, "model": MODEL, "choices": choices})
-}
-
-fn called(path: &str, name: &str) -> Vec<Value> {
-    let at = "2026-11-16T08:00:00Z";
-    if path == "/api/chat" {
-        let calls = json!([{"function": {"name": name, "arguments": {"city": "Zürich"}}}]);
-        let message = json!({"role": "assistant", "content": "", "tool_calls": calls});
-        return vec![json!({"model": MODEL, "created_at": at, "message": message, "done": false})];
-    }
-    let bit = |bit: Value| {
-        chunk(&json!([{"index": 0, "delta": {"tool_calls": [bit]}, "finish_reason": null}]))
-    };
-    vec![
-        bit(
-            json!({"index": 0, "id": "c1", "type": "function", "function": {"name": name, "arguments": ""}}),
-        ),
-        bit(json!({"index": 0, "function": {"arguments": "{\"city\":"}})),
-        bit(json!({"index": 0, "function": {"arguments": "\"Zürich\"}"}})),
-    ]
-}
-
-fn last_pieces(path: &str, calls: bool) -> Vec<Value> {
-    let at = "2026-11-16T08:00:01Z";
-    let numbers = json!({"model": MODEL, "created_at": at, "done": true, "done_reason": "stop", "total_duration": 5,
-                         "prompt_eval_count": 11, "eval_count": 7});
-    let with = |name: &str, value: Value| {
-        let mut last = numbers.clone();
-        last[name] = value;
-        last
-    };
-    match path {
-        "/api/chat" => vec![with("message", json!({"role": "assistant", "content": ""}))],
-        "/api/generate" => vec![with("response", json!(""))],
-        _ => {
-            let finish = if calls { "tool_calls" } else { "stop" };
-            let mut usage = chunk(&json!([]));
-            usage["usage"] =
-                json!({"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18});
-            vec![chunk(&json!([{"index": 0, "delta": {}, "finish_reason": finish}])), usage]
-        }
     }
 }

@@ -8,13 +8,9 @@ use tokio::process::Command;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ThirdParty {
     /// Script below `tests/it` and the npm package that it imports.
-    Node {
-        script: &'static str,
-        package: &'static str,
-    },
-    Python {
-        script: &'static str,
-    },
+    Node { script: &'static str, package: &'static str },
+    /// Script below `tests/it` and the virtual environment with its packages.
+    Python { script: &'static str, venv: &'static str },
 }
 
 impl ThirdParty {
@@ -27,8 +23,8 @@ impl ThirdParty {
                 command.arg(crate_path("tests/it").join(script)).arg(modules);
                 command
             }
-            Self::Python { script } => {
-                let mut command = Command::new(installed("venv/bin/python"));
+            Self::Python { script, venv } => {
+                let mut command = Command::new(installed(venv).join("bin/python"));
                 command.arg(crate_path("tests/it").join(script));
                 command
             }

@@ -118,6 +118,23 @@ pub async fn sleeping_job_goes_on_when_it_said(harness: &StoreHarness) {
     assert_eq!(harness.claim_one().await.job.attempt, 1);
 }
 
+/// A job that waits for a server keeps its attempts and shows its error, however often it is tried.
+pub async fn uncharged_failure_keeps_the_attempt_and_shows_its_error(harness: &StoreHarness) {
+    let mut lease = harness.running().await;
+    let error = JobError::retryable("the server is away").uncharged();
+    for _ in 0..lease.job.max_attempts {
+        let outcome = Outcome::Failed { error: error.clone(), retry_in: Duration::from_secs(1) };
+        let settled = harness.settle(&lease, outcome).await.unwrap();
+        assert_eq!(settled.status, Status::Pending);
+        assert_eq!(settled.run_at, harness.now().after(Duration::from_secs(1)));
+        let job = harness.record(lease.job.id).await.job;
+        assert_eq!(job.error.unwrap().message, "the server is away");
+        harness.advance(Duration::from_secs(1));
+        lease = harness.claim_one().await;
+        assert_eq!(lease.job.attempt, 1);
+    }
+}
+
 /// A handler that stops after a cancellation request ends its job as cancelled.
 pub async fn handler_that_stops_ends_its_job_as_cancelled(harness: &StoreHarness) {
     let lease = harness.running().await;

@@ -1,8 +1,8 @@
-//! Model lists in the formats of Ollama and `OpenAI`.
+//! Model lists in the formats of Ollama and `OpenAI`, and their errors for routes that do not exist here.
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use longhaul_kinds::chat::{ChatError, JsonObject};
@@ -57,12 +57,59 @@ pub(crate) async fn version(
     State(state): State<AppState>,
     _caller: Caller<Inspect>,
 ) -> Result<Response> {
+    let version = state.chat()?.ollama_version().await;
+    let version = version.unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned());
+    Ok(Json(json!({"version": version})).into_response())
+}
+
+/// `GET /api/ps`
+pub(crate) async fn running(
+    State(state): State<AppState>,
+    _caller: Caller<Inspect>,
+) -> Result<Response> {
+    Ok(Json(state.chat()?.running_models().await).into_response())
+}
+
+/// Resources of `OpenAI` that do not exist here. Listed one by one, because `/v1` has resources of Longhaul, too.
+pub(super) const OPENAI_RESOURCES: [&str; 22] = [
+    "assistants",
+    "audio",
+    "batches",
+    "chat/completions",
+    "chatkit",
+    "completions",
+    "containers",
+    "conversations",
+    "embeddings",
+    "engines",
+    "evals",
+    "files",
+    "fine_tuning",
+    "images",
+    "moderations",
+    "organization",
+    "realtime",
+    "responses",
+    "threads",
+    "uploads",
+    "vector_stores",
+    "videos",
+];
+
+/// Other routes of `OpenAI`.
+pub(crate) async fn unknown_openai(
+    State(state): State<AppState>,
+    _caller: Caller<Inspect>,
+    request: Request,
+) -> Result<Response> {
     state.chat()?;
-    Ok(Json(json!({"version": env!("CARGO_PKG_VERSION")})).into_response())
+    let (method, path) = (request.method(), request.uri().path());
+    let message = format!("Unknown request URL: {method} {path}. Chat targets have no such route.");
+    Ok(ErrorFormat::OpenAi.respond(404, &message, Some("unknown_url")))
 }
 
 /// Other routes of Ollama. Clients see an error in its format, and learn that models are managed at the targets.
-pub(crate) async fn unknown(
+pub(crate) async fn unknown_ollama(
     State(state): State<AppState>,
     _caller: Caller<Inspect>,
     Path(path): Path<String>,

@@ -37,9 +37,13 @@ async fn respond(
     let chat = state.chat()?.clone();
     // Never required here, because other systems' clients do not send one.
     let key = idempotency::key(&headers, false)?;
-    let call = parse(&caller, &headers, body, api).await?;
+    let (mut call, permit) = parse(&state, &caller, &headers, body, api).await?;
     let is_only_caller = key.is_none();
+    if is_only_caller {
+        call.wait_max = Some(state.settings.chat_unreachable_wait.as_secs());
+    }
     let handle = service::submit(&state, submission(&caller, &call, key)).await?;
+    drop(permit);
     let (id, tenant) = (handle.id(), caller.engine.tenant().clone());
     let mut guard = if is_only_caller && state.settings.cancel_disconnected_chats {
         DisconnectGuard::new(&caller.engine, id)

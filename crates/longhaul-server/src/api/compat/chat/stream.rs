@@ -3,6 +3,7 @@
 //! The guarantees are documented with the kind, in [`longhaul_kinds::chat`]. The stream is pulled: nothing is read before
 //! the connection has taken the previous chunk, so that a slow client needs no buffer.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,7 +15,8 @@ use futures_util::stream;
 use longhaul::job::Record;
 use longhaul::store::StoreError;
 use longhaul::{JobHandle, JobId, Timestamp};
-use longhaul_kinds::chat::{Accumulator, ChatApi, ChatCall, StreamRead, StreamReader};
+use longhaul_kinds::chat::{Accumulator, ChatApi, ChatCall, StreamRead, StreamReader, TargetApi};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::disconnect::DisconnectGuard;
@@ -138,7 +140,7 @@ impl ChatResponseStream {
                     Ok(rest) => {
                         let rest = rest.iter().map(|piece| framed(self.api, &piece.to_string()));
                         self.next.extend(rest);
-                        if self.api == ChatApi::OpenAiChat {
+                        if let StreamFraming::Events = StreamFraming::of(self.api) {
                             self.next.push_back(DONE.to_owned());
                         }
                     }
@@ -156,7 +158,12 @@ impl ChatResponseStream {
 
     fn fail(&mut self, status: u16, message: &str, code: Option<&str>) {
         self.finish();
-        let error = ErrorFormat::of(self.api).error(status, message, code);
+        let mut error = ErrorFormat::of(self.api).error(status, message, code);
+        if let (StreamFraming::TypedEvents, Some(event)) =
+            (StreamFraming::of(self.api), error.as_object_mut())
+        {
+            event.insert("type".to_owned(), "error".into());
+        }
         self.next.push_back(framed(self.api, &error.to_string()));
     }
 
@@ -205,16 +212,57 @@ impl ChatResponseStream {
     /// Sends a keep-alive comment. Ollama's format has none.
     fn keep_alive(&mut self) {
         let due = self.sent_at.after(self.state.settings.keep_alive);
-        if self.api == ChatApi::OpenAiChat && self.state.clock.now() >= due {
+        let has_comments = StreamFraming::of(self.api) != StreamFraming::Lines;
+        if has_comments && self.state.clock.now() >= due {
             self.next.push_back(KEEP_ALIVE.to_owned());
         }
     }
 }
 
+/// Framing of chunks in a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StreamFraming {
+    /// JSON lines, of Ollama.
+    Lines,
+    /// Server-sent events that end with `[DONE]`.
+    Events,
+    /// Server-sent events, named by their type.
+    TypedEvents,
+}
+
+impl StreamFraming {
+    fn of(api: ChatApi) -> Self {
+        match (api.target_api(), api) {
+            (TargetApi::Ollama, _) => Self::Lines,
+            (TargetApi::OpenAi, ChatApi::OpenAiResponses) => Self::TypedEvents,
+            (TargetApi::OpenAi, _) => Self::Events,
+        }
+    }
+
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Lines => "application/x-ndjson",
+            Self::Events | Self::TypedEvents => "text/event-stream",
+        }
+    }
+}
+
 fn framed(api: ChatApi, text: &str) -> String {
-    match api {
-        ChatApi::OllamaChat | ChatApi::OllamaGenerate => format!("{text}\n"),
-        ChatApi::OpenAiChat => format!("data: {text}\n\n"),
+    #[derive(Deserialize)]
+    struct EventType<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    match StreamFraming::of(api) {
+        StreamFraming::Lines => format!("{text}\n"),
+        StreamFraming::Events => format!("data: {text}\n\n"),
+        StreamFraming::TypedEvents => match serde_json::from_str::<EventType<'_>>(text) {
+            // A line break in the name would start another field.
+            Ok(event) if !event.kind.contains(['\r', '\n']) => {
+                format!("event: {}\ndata: {text}\n\n", event.kind)
+            }
+            Ok(_) | Err(_) => format!("data: {text}\n\n"),
+        },
     }
 }
 
@@ -227,10 +275,7 @@ pub(crate) async fn respond(mut stream_state: ChatResponseStream) -> Result<Resp
     if let Some(failure) = first? {
         return Ok(failure);
     }
-    let content_type = match stream_state.api {
-        ChatApi::OllamaChat | ChatApi::OllamaGenerate => "application/x-ndjson",
-        ChatApi::OpenAiChat => "text/event-stream",
-    };
+    let content_type = StreamFraming::of(stream_state.api).content_type();
     let body = Body::from_stream(stream::unfold(stream_state, ChatResponseStream::next));
     Ok(respond::stream(content_type, body))
 }

@@ -16,6 +16,7 @@ use crate::api::compat::error_format::with_job_id;
 use crate::api::http::body;
 use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::idempotency;
+use crate::api::http::load_shedding::BodyPermit;
 use crate::jobs::submit as service;
 use crate::problem::{Code, Problem, Result};
 
@@ -29,9 +30,8 @@ pub(crate) async fn submit(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response> {
-    state.chat()?;
     let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
-    let mut call = parse(&caller, &headers, body, ChatApi::OllamaChat).await?;
+    let (mut call, _permit) = parse(&state, &caller, &headers, body, ChatApi::OllamaChat).await?;
     let webhook = webhook(&state, &mut call.body).await?;
     let submission = submission(&caller, &call, key);
     let submission = match webhook {
@@ -43,19 +43,22 @@ pub(crate) async fn submit(
     Ok(with_job_id(response.into_response(), handle.id()))
 }
 
-/// Parses a call in the format of an API.
+/// Parses a call in the format of an API. The permit is to be kept until the job is stored.
 pub(crate) async fn parse(
+    state: &AppState,
     caller: &Caller<Submit>,
     headers: &HeaderMap,
     body: Body,
     api: ChatApi,
-) -> Result<ChatCall> {
-    let bytes_max = body::submission_bytes_max(caller.engine.limits());
-    let text = body::json_text_of_any_type(headers, body, bytes_max).await?;
+) -> Result<(ChatCall, Option<BodyPermit>)> {
+    let bytes_max = caller.engine.input_bytes_max(Some(state.chat()?.body_bytes_max()));
+    let shedder = &state.load_shedder;
+    let (text, permit) =
+        body::large_json_text_of_any_type(shedder, headers, body, bytes_max).await?;
     body::reject_duplicate_keys(&text)?;
-    let call = ChatCall { api, body: body::outer_object(&text)? };
+    let call = ChatCall::new(api, body::outer_object(&text)?);
     call.check().map_err(|reason| Problem::new(Code::BadRequest, reason))?;
-    Ok(call)
+    Ok((call, permit))
 }
 
 pub(crate) fn submission(

@@ -1,4 +1,4 @@
-// Says what npm's ollama and openai find at a server, as one JSON object.
+// Prints the responses that npm's ollama and openai get from a server, as one JSON object.
 // Usage: node clients.mjs MODULES_FOLDER URL MODEL
 
 import { createRequire } from "node:module";
@@ -40,7 +40,12 @@ async function ollama() {
   const tool = await client.chat({ model, messages: asking, tools });
   const unknown = await failure(() => client.chat({ model: "owl", messages }));
   const list = await client.list();
+  const logged = await client.chat({ model, messages, logprobs: true });
   return {
+    "log probabilities": logged.logprobs.map((one) => one.token).join(""),
+    "embed": (await client.embed({ model, input: ["hi", "there"] })).embeddings,
+    "embeddings": (await client.embeddings({ model, prompt: "hi" })).embedding,
+    "running": (await client.ps()).models.length,
     "chat": chat.message.content,
     "chat tokens": [chat.prompt_eval_count, chat.eval_count],
     "chat streamed": streamed,
@@ -70,7 +75,24 @@ async function openai() {
   const listed = [];
   for await (const one of client.models.list()) listed.push(one.id);
   const found = await client.models.retrieve(listed[0]);
+  const logged = await completions.create({ model, messages, logprobs: true, top_logprobs: 1 });
+  const text = (await client.completions.create({ model, prompt: "hi", logprobs: 1 })).choices[0];
+  const texts = await client.completions.create({ model, prompt: "hi", stream: true });
+  const [textStreamed] = await gathered(texts, (chunk) => chunk.choices[0].text);
+  const embedded = await client.embeddings.create({ model, input: ["hi", "there"] });
+  const response = await client.responses.create({ model, input: "hi" });
+  const responses = client.responses.stream({ model, input: "hi" });
+  const [deltas] = await gathered(responses, (event) => (event.type === "response.output_text.delta" ? event.delta : ""));
+  const final = await responses.finalResponse();
+  const image = await failure(() => client.images.generate({ model, prompt: "hi" }));
   return {
+    "log probabilities": logged.choices[0].logprobs.content.map((one) => one.token).join(""),
+    "completion": [text.text, text.logprobs.tokens.join("")],
+    "completion streamed": textStreamed,
+    "embeddings": embedded.data.map((one) => one.embedding),
+    "response": [response.output_text, response.usage.total_tokens],
+    "response streamed": [deltas, final.output_text],
+    "unknown route": [image.status, image.type],
     "chat": chat.choices[0].message.content,
     "chat tokens": [chat.usage.prompt_tokens, chat.usage.completion_tokens],
     "chat streamed": streamed,

@@ -1,4 +1,4 @@
-"""Says what PyPI's ollama and openai find at a server, as one JSON object.
+"""Prints the responses that PyPI's ollama and openai get from a server, as one JSON object.
 
 Usage: python clients.py URL MODEL
 """
@@ -42,6 +42,10 @@ def ollama():
         "generate streamed": generated,
         "tool": {"name": function.name, "arguments": dict(function.arguments)},
         "unknown model": unknown,
+        "log probabilities": "".join(one.token for one in client.chat(model=model, messages=messages, logprobs=True).logprobs),
+        "embed": [list(one) for one in client.embed(model=model, input=["hi", "there"]).embeddings],
+        "embeddings": list(client.embeddings(model=model, prompt="hi").embedding),
+        "running": len(client.ps().models),
         "models": [one.model for one in client.list().models],
     }
 
@@ -68,7 +72,26 @@ def openai():
         unknown = [error.status_code, True]
     listed = [one.id for one in client.models.list()]
     found = client.models.retrieve(listed[0]).id
+    assert client.models.retrieve(model).id == model
+    logged = completions.create(model=model, messages=messages, logprobs=True, top_logprobs=1)
+    text = client.completions.create(model=model, prompt="hi", logprobs=1).choices[0]
+    texts, _ = gathered(chunk.choices[0].text for chunk in client.completions.create(model=model, prompt="hi", stream=True))
+    response = client.responses.create(model=model, input="hi")
+    with client.responses.stream(model=model, input="hi") as stream:
+        deltas, _ = gathered(event.delta for event in stream if event.type == "response.output_text.delta")
+        final = stream.get_final_response().output_text
+    try:
+        image = client.images.generate(model=model, prompt="hi")
+    except NotFoundError as error:
+        image = [error.status_code, error.type]
     return {
+        "log probabilities": "".join(one.token for one in logged.choices[0].logprobs.content),
+        "completion": [text.text, "".join(text.logprobs.tokens)],
+        "completion streamed": texts,
+        "embeddings": [one.embedding for one in client.embeddings.create(model=model, input=["hi", "there"]).data],
+        "response": [response.output_text, response.usage.total_tokens],
+        "response streamed": [deltas, final],
+        "unknown route": image,
         "chat": chat.choices[0].message.content,
         "chat tokens": [chat.usage.prompt_tokens, chat.usage.completion_tokens],
         "chat streamed": streamed,

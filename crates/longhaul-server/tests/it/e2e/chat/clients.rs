@@ -1,5 +1,6 @@
-//! The official clients of Ollama and `OpenAI`, from npm and from `PyPI`, unchanged.
+//! Clients of Ollama and `OpenAI` from npm and from `PyPI`, unchanged: the official ones, litellm, `LangChain` and the AI SDK.
 
+use longhaul_kinds::chat::TargetApi;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -8,8 +9,11 @@ use crate::harness::{FakeChatServer, MODEL, ThirdParty, reply_to};
 
 const SCRIPTS: [ThirdParty; 2] = [
     ThirdParty::Node { script: "e2e/chat/clients.mjs", package: "openai" },
-    ThirdParty::Python { script: "e2e/chat/clients.py" },
+    ThirdParty::Python { script: "e2e/chat/clients.py", venv: "venv" },
 ];
+const LITELLM_AND_LANGCHAIN: ThirdParty =
+    ThirdParty::Python { script: "e2e/chat/libraries.py", venv: "venv-chat" };
+const AI_SDK: ThirdParty = ThirdParty::Node { script: "e2e/chat/libraries.mjs", package: "ai" };
 
 /// Runs the clients of one language and returns their findings.
 async fn found_by(mut clients: Command, url: &str) -> Value {
@@ -19,9 +23,66 @@ async fn found_by(mut clients: Command, url: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// Embeddings of "hi" and "there".
+const VECTORS: [[f32; 2]; 2] = [[2.25, 0.5], [5.25, 0.5]];
+
+/// Returns the findings of every library in a chat.
+fn chatted() -> Value {
+    replied(&reply_to("hi"))
+}
+
+fn replied(text: &str) -> Value {
+    json!({"chat": text, "chat tokens": [11, 7], "chat streamed": text})
+}
+
+async fn libraries_work_unchanged(target: FakeChatServer) {
+    let install = install(&target);
+    let _server = install.start().await;
+    let tool = json!({"name": "weather", "arguments": {"city": "Zürich"}});
+    let with = |fields: &[(&str, Value)]| {
+        let mut found = chatted();
+        for (name, value) in fields {
+            found[*name] = value.clone();
+        }
+        found
+    };
+    let litellm = with(&[
+        ("tool", tool.clone()),
+        ("completion", reply_to("hi").into()),
+        ("embeddings", json!(VECTORS)),
+    ]);
+    let langchain = with(&[("tool", tool.clone()), ("embeddings", json!(VECTORS))]);
+    assert_eq!(
+        found_by(LITELLM_AND_LANGCHAIN.command(), &install.url()).await,
+        json!({
+            "litellm ollama": litellm,
+            "litellm openai": litellm,
+            "langchain ollama": langchain,
+            "langchain openai": langchain,
+            "langchain response": reply_to("hi"),
+        })
+    );
+    assert_eq!(
+        found_by(AI_SDK.command(), &install.url()).await,
+        json!({
+            "openai chat": chatted(),
+            "openai tool": tool,
+            // It writes the roles into the prompt.
+            "openai completion": replied(&reply_to("user:\nhi\n\nassistant:\n")),
+            "openai response": chatted(),
+            "openai embeddings": VECTORS,
+            "ollama chat": chatted(),
+            "ollama tool": tool,
+            "ollama embeddings": VECTORS,
+        })
+    );
+}
+
 async fn clients_work_unchanged(target: FakeChatServer) {
     let install = install(&target);
     let _server = install.start().await;
+    // Only Ollama reports the models in memory.
+    let running = usize::from(target.api() == TargetApi::Ollama);
     for clients in SCRIPTS {
         let found = found_by(clients.command(), &install.url()).await;
         let expected = json!({
@@ -34,6 +95,10 @@ async fn clients_work_unchanged(target: FakeChatServer) {
                 "generate streamed": reply_to("hi"),
                 "tool": {"name": "weather", "arguments": {"city": "Zürich"}},
                 "unknown model": [404, "model \"owl\" not found"],
+                "log probabilities": reply_to("hi"),
+                "embed": VECTORS,
+                "embeddings": VECTORS[0],
+                "running": running,
             },
             "openai": {
                 "chat": reply_to("hi"),
@@ -45,6 +110,13 @@ async fn clients_work_unchanged(target: FakeChatServer) {
                 "tool streamed": {"name": "weather", "arguments": {"city": "Zürich"}},
                 "unknown model": [404, true],
                 "models": true,
+                "log probabilities": reply_to("hi"),
+                "completion": [reply_to("hi"), reply_to("hi")],
+                "completion streamed": reply_to("hi"),
+                "embeddings": VECTORS,
+                "response": [reply_to("hi"), 18],
+                "response streamed": [reply_to("hi"), reply_to("hi")],
+                "unknown route": [404, "not_found_error"],
             },
         });
         let mut found = found;
@@ -62,4 +134,14 @@ async fn official_chat_clients_work_with_an_ollama_target() {
 #[tokio::test]
 async fn official_chat_clients_work_with_an_openai_target() {
     clients_work_unchanged(FakeChatServer::openai().await).await;
+}
+
+#[tokio::test]
+async fn chat_libraries_work_with_an_ollama_target() {
+    libraries_work_unchanged(FakeChatServer::ollama().await).await;
+}
+
+#[tokio::test]
+async fn chat_libraries_work_with_an_openai_target() {
+    libraries_work_unchanged(FakeChatServer::openai().await).await;
 }

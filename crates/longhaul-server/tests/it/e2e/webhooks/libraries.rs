@@ -19,7 +19,7 @@ const OTHER_ID: &str = "msg_01KA3V8J5T0000000000000000";
 
 const SCRIPTS: [ThirdParty; 2] = [
     ThirdParty::Node { script: "e2e/webhooks/verify.mjs", package: "standardwebhooks" },
-    ThirdParty::Python { script: "e2e/webhooks/verify.py" },
+    ThirdParty::Python { script: "e2e/webhooks/verify.py", venv: "venv" },
 ];
 
 /// Returns the verdict of a library on each request: `ok` or an error.
