@@ -19,17 +19,18 @@
 //!
 //! # Streaming
 //!
-//! Targets always stream. Chunks in the caller's API go to the [`StreamLogs`] of the process. The contract for readers:
+//! Targets always stream. If the caller streams too, chunks in its API go to the output stream of the attempt, which is
+//! readable on every replica. The contract for readers:
 //!
 //! - The chunks of one attempt arrive in order, each once, from the start. The final chunk is never among them, because it
 //!   is sent only after the job has completed, from its result.
-//! - An attempt may fail, or its process may die. Then another attempt starts over with different text and a new number. A
+//! - An attempt may fail, or its process may die. Then another attempt starts over with different text and a new epoch. A
 //!   reader that has forwarded nothing continues with the new chunks; otherwise it waits for the result.
 //! - The result of the job is authoritative. [`Accumulator::remaining`] returns the chunks that are missing if the
 //!   forwarded text is a prefix of the result, and an error otherwise, which must end the stream. So no caller receives a
 //!   word twice, or the start of one response and the end of another.
-//! - A reader that falls behind the log, or runs in another process than the attempt, forwards everything that is missing
-//!   in one chunk at the end.
+//! - A reader that falls behind the stream forwards everything that is missing in one chunk at the end. In another process
+//!   than the attempt, that may include the last few chunks.
 
 mod accumulate;
 mod attempt;
@@ -44,7 +45,6 @@ mod json_object;
 mod outages;
 mod request;
 mod stream_decoder;
-mod stream_log;
 mod target;
 mod target_slots;
 mod translate;
@@ -61,7 +61,6 @@ pub use accumulate::{Accumulator, StreamDiverged};
 pub use call::{ChatApi, ChatCall, ChatResult};
 pub use error::{ChatError, http_status};
 pub use json_object::JsonObject;
-pub use stream_log::{StreamLogs, StreamRead, StreamReader};
 pub use target::{ModelServer, ModelServerError, TargetApi};
 
 use catalog::Catalog;
@@ -85,7 +84,6 @@ pub struct Chat(Arc<Inner>);
 struct Inner {
     slots: TargetSlots,
     catalog: Catalog,
-    stream_logs: StreamLogs,
     outages: Outages,
     retry: Retry,
     body_bytes_max: usize,
@@ -103,8 +101,8 @@ impl Chat {
         let slots = targets.iter().map(|target| target.concurrency);
         let slots = TargetSlots::new(slots, clock.clone());
         let catalog = Catalog::new(targets, clock.clone());
-        let (stream_logs, outages) = (StreamLogs::default(), Outages::new(clock.clone()));
-        let inner = Inner { slots, catalog, stream_logs, outages, retry, body_bytes_max, clock };
+        let outages = Outages::new(clock.clone());
+        let inner = Inner { slots, catalog, outages, retry, body_bytes_max, clock };
         Self(Arc::new(inner))
     }
 
@@ -144,11 +142,6 @@ impl Chat {
     /// Returns the maximum size of a request body.
     pub fn body_bytes_max(&self) -> usize {
         self.0.body_bytes_max
-    }
-
-    /// Returns the chunks of running calls.
-    pub fn stream_logs(&self) -> &StreamLogs {
-        &self.0.stream_logs
     }
 
     /// Lists all models in the format of `GET /api/tags`.

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "blobs")]
 mod artifact;
+#[cfg(feature = "server")]
+mod output;
 #[cfg(feature = "blobs")]
 pub(crate) mod payload;
 #[cfg(feature = "server")]

@@ -12,6 +12,8 @@ mod kind;
 mod kind_registry;
 #[cfg(not(feature = "blobs"))]
 mod no_payload_store;
+pub(crate) mod output_poller;
+mod output_streams;
 #[cfg(feature = "blobs")]
 pub(crate) mod payload_store;
 #[cfg(feature = "blobs")]
@@ -46,6 +48,8 @@ pub use handle::{JobHandle, ResultError};
 pub use kind::{FingerprintFn, Kind, KindSettings};
 #[cfg(not(feature = "blobs"))]
 pub(crate) use no_payload_store::NoBlobs as EncryptedBlobs;
+#[cfg(feature = "server")]
+pub use output_streams::{OutputRead, OutputReader, OutputWriter};
 #[cfg(feature = "blobs")]
 pub(crate) use payload_store::EncryptedBlobs;
 #[cfg(feature = "blobs")]
@@ -130,6 +134,7 @@ pub(crate) struct EngineState {
     pub(crate) wake_deliveries: Arc<Notify>,
     pub(crate) delivery_worker: Option<DeliveryWorker>,
     pub(crate) watchers: watchers::Watchers,
+    pub(crate) output_streams: output_streams::OutputStreams,
     pub(crate) retry_after_estimator: retry_after::RetryAfterEstimator,
     pub(crate) admission: admission::Admission,
     pub(crate) remote_kinds: kind_registry::RemoteKinds,

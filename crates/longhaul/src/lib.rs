@@ -43,6 +43,8 @@ pub use engine::{
     BuildError, BulkCommand, Engine, EngineBuilder, FingerprintFn, JobArgs, JobHandle, Kind,
     KindSettings, ResultError, Submission, SubmitError, Watcher,
 };
+#[cfg(feature = "server")]
+pub use engine::{OutputRead, OutputReader, OutputWriter};
 #[doc(inline)]
 pub use job::{Job, JobError, JobId, Retention, Retry, Status, TenantId, Timestamp};
 

@@ -2,7 +2,7 @@
 //!
 //! The contract is split by caller: [`JobStore`] for clients of the engine, [`WorkerStore`] for workers,
 //! [`MaintenanceStore`] for background tasks and [`ReplicaStore`] for the registry of processes.
-//! [`Store`] is all of them. SQLite and Postgres implement it, and both pass one conformance suite.
+//! [`Store`] is all of them, and offers an [`OutputStreamStore`] if several processes can share it. SQLite and Postgres implement it, and both pass one conformance suite.
 //!
 //! Every method is one transaction: if it returns an error other than
 //! [`StoreError::Unavailable`], nothing was written. An acknowledged write is synced to disk. Every
@@ -40,6 +40,7 @@ mod fairness;
 pub mod faulty;
 mod limits;
 pub(crate) mod outbox;
+mod output_streams;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod replicas;
@@ -65,6 +66,7 @@ pub use tokio::sync::Notify;
 pub use blobs::{Blob, BlobRef, BlobRole, Deletion, NewBlob, WrappedKey};
 pub use error::StoreError;
 pub use limits::{FlowLimit, FlowLimits};
+pub use output_streams::{OutputChunks, OutputPosition, OutputStreamStore};
 pub use replicas::{Heartbeat, REPLICA_FORGOTTEN_AFTER, ReplicaState};
 pub use types::{
     ChangeNotifications, Checkpoint, Claim, ClaimResult, Filter, JobVersion, KindCapacity, Lease,
@@ -265,6 +267,11 @@ pub trait Store: JobStore + WorkerStore + MaintenanceStore + ReplicaStore {
     /// Notifications of changes that other processes made; `None` if the store belongs to this process
     /// alone.
     fn change_notifications(&self) -> Option<ChangeNotifications>;
+
+    /// Output streams between processes. Defaults to `None`, for a store that belongs to this process alone.
+    fn output_streams(&self) -> Option<&dyn OutputStreamStore> {
+        None
+    }
 
     /// Signals that this process wrote webhook deliveries.
     fn outbox_notify(&self) -> Arc<Notify>;

@@ -7,6 +7,7 @@ mod claim_loop;
 pub(crate) mod heartbeat;
 mod lease_renewer;
 mod maintenance;
+mod output_flusher;
 mod progress;
 mod rescue;
 mod slots;
@@ -21,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use progress::ProgressReporter;
 
-use crate::engine::{EngineState, change_poller};
+use crate::engine::{EngineState, change_poller, output_poller};
 use crate::job::JobId;
 use attempt::Runner;
 use heartbeat::Heartbeats;
@@ -99,6 +100,8 @@ impl Workers {
         #[cfg(feature = "blobs")]
         blob_gc::start(shared, &workers.loops, &ended);
         change_poller::start(shared, &workers.loops, &ended);
+        output_poller::start(shared, &workers.loops, &ended);
+        output_flusher::start(shared, &workers.loops, &ended);
         if settings.concurrency > 0 && shared.kinds.values().any(|kind| kind.runs_here()) {
             workers.claim_with(&reports, &workers.slots, &shared.wake);
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use longhaul::job::{Json, PHASE_LOADING, PHASE_WORKING, Tokens};
-use longhaul::{Ctx, JobError};
+use longhaul::{Ctx, JobError, OutputWriter};
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
@@ -16,7 +16,6 @@ use super::error::{ChatError, stream_error};
 use super::json_fields::text;
 use super::request::TargetRequest;
 use super::stream_decoder::StreamDecoder;
-use super::stream_log::StreamWriter;
 use super::target::{ModelServer, TargetApi};
 use super::target_slots::TargetSlot;
 use super::translate::{StreamChunk, Translator};
@@ -97,7 +96,7 @@ impl TargetCall<'_> {
         let loaded = self.is_loaded(model).await?;
         self.phase(if loaded { PHASE_WORKING } else { PHASE_LOADING }).await?;
         let job = self.ctx.job();
-        let writer = self.chat.stream_logs.write(&job.tenant, job.id);
+        let writer = self.call.streams().then(|| self.ctx.output_stream());
         let started_at = self.chat.clock.now();
         let api = outgoing.api;
         let sent = self.chat.catalog.client.call(self.target, outgoing.path, outgoing.body);
@@ -224,7 +223,8 @@ impl TargetCall<'_> {
 struct TargetStream {
     translator: Translator,
     accumulator: Accumulator,
-    writer: StreamWriter,
+    /// Output stream for callers that stream.
+    writer: Option<OutputWriter>,
     is_first: bool,
 }
 
@@ -247,12 +247,15 @@ impl TargetStream {
         self.log(chunks);
     }
 
-    /// Logs chunks except the final one, because the response may be generated again until the job has finished.
+    /// Adds chunks to the response, and all but the final one to the output stream, because the response may be
+    /// generated again until the job has finished.
     fn log(&mut self, chunks: Vec<StreamChunk>) {
         for chunk in chunks {
             self.accumulator.add(&chunk.value);
-            if !self.accumulator.is_end(&chunk.value) {
-                self.writer.add(&chunk.text);
+            if let Some(writer) = &self.writer
+                && !self.accumulator.is_end(&chunk.value)
+            {
+                writer.add(&chunk.text);
             }
         }
     }

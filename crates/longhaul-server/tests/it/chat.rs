@@ -4,5 +4,6 @@ mod availability;
 mod calls;
 mod chat_server;
 mod models;
+mod separate_api;
 mod states;
 mod streams;

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::admission::Admission;
 use super::kind_registry::RemoteKinds;
+use super::output_streams::OutputStreams;
 use super::retry_after::RetryAfterEstimator;
 use super::watchers::Watchers;
 use super::{DeliveryWorker, EncryptedBlobs, Engine, EngineState, JobArgs, Kind};
@@ -355,6 +356,7 @@ impl EngineBuilder {
             ids: IdSource::default(),
             wake: Arc::default(),
             watchers: Watchers::default(),
+            output_streams: OutputStreams::default(),
             retry_after_estimator: RetryAfterEstimator::default(),
             admission: Admission::new(self.pending),
             remote_kinds: RemoteKinds::default(),

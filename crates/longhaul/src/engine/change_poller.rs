@@ -77,7 +77,7 @@ async fn poll_jobs(shared: &EngineState, mut jobs: watch::Receiver<u64>) {
 }
 
 /// Waits for the next notification; for ever if the store has stopped sending any.
-async fn notification(hints: &mut watch::Receiver<u64>) {
+pub(super) async fn notification(hints: &mut watch::Receiver<u64>) {
     if hints.changed().await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -1,12 +1,14 @@
 //! Operations that only the `longhaul` server needs: webhooks, metering by API key, limits that
-//! change at run time, and replay of idempotent requests. Not part of the stable API.
+//! change at run time, replay of idempotent requests, and output streams. Not part of the stable API.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
 use super::submission::Input;
 use super::submit::no_payload;
-use super::{DeliveryWorker, Engine, EngineBuilder, JobHandle, Kind, Submission, SubmitError};
+use super::{
+    DeliveryWorker, Engine, EngineBuilder, JobHandle, Kind, OutputReader, Submission, SubmitError,
+};
 use crate::job::{
     Delivery, Fingerprint, IntoName, JobId, Json, JsonError, Name, TenantId, Webhook,
 };
@@ -93,6 +95,17 @@ impl Engine {
         if limits != **flow {
             *flow = Arc::new(limits);
         }
+    }
+
+    /// Returns a reader of the output stream that the job's running attempt writes, or the next one, on
+    /// any replica.
+    pub fn read_output(&self, id: JobId) -> OutputReader {
+        self.shared.output_streams.read(&self.tenant, id)
+    }
+
+    /// Returns the number of jobs whose output is written or read in this process.
+    pub fn open_outputs(&self) -> usize {
+        self.shared.output_streams.len()
     }
 
     /// Submits a job whose input depends on its id, for example a secret that is encrypted for

@@ -26,6 +26,7 @@ pub mod history;
 pub mod leases;
 pub mod limits;
 pub mod list;
+pub mod output_streams;
 pub mod queues;
 pub mod rate_limits;
 pub mod replicas;
@@ -264,6 +265,17 @@ macro_rules! store_conformance {
                 other_tenants_jobs_are_not_glimpsed,
                 glimpses_come_in_the_order_asked,
                 glimpse_of_nothing_is_fine,
+            }
+            output_streams {
+                output_is_read_in_order_from_any_position,
+                output_of_many_jobs_is_appended_and_read_at_once,
+                output_that_is_appended_again_is_stored_once,
+                late_worker_cannot_append_output,
+                settled_attempt_cannot_append_output,
+                output_of_the_newest_attempt_is_read,
+                output_of_other_tenants_is_not_read,
+                trimmed_output_is_gone_and_the_rest_stays,
+                output_of_ended_attempts_is_pruned,
             }
             replicas {
                 beat_is_shown_as_it_was_given,

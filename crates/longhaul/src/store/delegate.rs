@@ -107,6 +107,10 @@ macro_rules! delegate_store {
                     $call!(self, change_notifications)
                 }
 
+                fn output_streams(&self) -> Option<&dyn OutputStreamStore> {
+                    $call!(self, output_streams)
+                }
+
                 fn outbox_notify(&self) -> Arc<Notify> {
                     $call!(self, outbox_notify)
                 }

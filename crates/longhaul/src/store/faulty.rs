@@ -152,6 +152,9 @@ macro_rules! call {
     ($this:ident, change_notifications) => {
         $this.inner.change_notifications()
     };
+    ($this:ident, output_streams) => {
+        $this.inner.output_streams()
+    };
     ($this:ident, outbox_notify) => {
         $this.inner.outbox_notify()
     };

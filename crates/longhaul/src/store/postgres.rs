@@ -42,6 +42,7 @@ mod lease_cache;
 mod leases;
 mod maintenance;
 mod outbox;
+mod output_streams;
 mod queries;
 mod replicas;
 mod row;
@@ -216,6 +217,9 @@ macro_rules! call {
     };
     ($this:ident, change_notifications) => {
         Some($this.inner.notify.subscribe())
+    };
+    ($this:ident, output_streams) => {
+        Some($this)
     };
     ($this:ident, outbox_notify) => {
         Arc::clone(&$this.inner.outbox_notify)

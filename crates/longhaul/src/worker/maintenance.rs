@@ -2,7 +2,8 @@
 //!
 //! - [`rescue`] ends attempts whose lease expired,
 //! - finished jobs past their retention are pruned,
-//! - usage deltas are rolled up into hourly totals.
+//! - usage deltas are rolled up into hourly totals,
+//! - output of attempts that ended with their process is deleted.
 //!
 //! Every task is safe to run concurrently on all replicas.
 
@@ -21,6 +22,8 @@ pub(super) const BATCH_SIZE: usize = 500;
 const PRUNE_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval between roll-ups of usage. Not urgent, because queries also read the deltas.
 const ROLL_UP_INTERVAL: Duration = Duration::from_secs(10);
+/// Interval between deletions of output. Not urgent, because readers ignore it.
+const PRUNE_OUTPUT_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) fn start(
     shared: &Arc<EngineState>,
@@ -46,9 +49,21 @@ pub(super) fn start(
                 || async { Ok(shared.store.roll_up_usage(BATCH_SIZE).await? == BATCH_SIZE) },
                 || shared.clock.sleep(ROLL_UP_INTERVAL),
             ) => {}
+            () = prune_output(&shared) => {}
             () = ended.cancelled() => {}
         }
     });
+}
+
+/// Deletes the output of ended attempts, if other processes can share the store.
+async fn prune_output(shared: &EngineState) {
+    let Some(streams) = shared.store.output_streams() else { return std::future::pending().await };
+    repeat(
+        "cannot prune output streams",
+        || async { Ok(streams.prune_output(BATCH_SIZE).await? == BATCH_SIZE) },
+        || shared.clock.sleep(PRUNE_OUTPUT_INTERVAL),
+    )
+    .await;
 }
 
 /// Repeats a pass for ever: at once if it returns that there is more to do, otherwise after a pause.

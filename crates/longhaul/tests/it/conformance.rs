@@ -77,6 +77,11 @@ longhaul::store_conformance! { @cases in_postgres_behind_pgbouncer,
     retention { finished_job_is_kept_for_its_own_retention }
     tenancy { other_tenants_see_not_found_whatever_they_ask }
     versions { glimpses_come_in_the_order_asked }
+    output_streams {
+        output_is_read_in_order_from_any_position,
+        late_worker_cannot_append_output,
+        output_of_ended_attempts_is_pruned,
+    }
     replicas { name_of_a_living_replica_is_not_given_away }
     usage { every_end_is_counted_once, nothing_is_lost_while_replicas_sum_up }
     durability { everything_acknowledged_survives_reopening }

@@ -8,6 +8,7 @@ mod failover;
 mod lost_responses;
 mod migrations;
 mod notifications;
+mod output_streams;
 mod pgbouncer;
 mod proxy;
 mod quarantine;

@@ -31,7 +31,7 @@ pub(super) struct ChatOptions {
     pub(super) unreachable_wait: Duration,
     pub(super) require_keys: bool,
     pub(super) sign_states: bool,
-    /// Serves the API from another process than the one that runs the jobs, as `--role api` does.
+    /// Serves the API on a replica that runs no jobs, as `--role api` beside `--role worker`. Needs Postgres.
     pub(super) separate_api: bool,
 }
 
@@ -76,15 +76,19 @@ impl ChatServer {
         };
         let chat = || Chat::new(targets(), options.retry, BODY_BYTES_MAX, clock.clone());
         let (worker, api) = (chat(), chat());
+        let concurrency = worker.concurrency();
         let builder = if options.require_keys { builder.require_keys() } else { builder };
+        let builder = if options.separate_api {
+            builder.concurrency(0).kind(api.remote()).worker(worker.kind(), concurrency)
+        } else {
+            builder.concurrency(concurrency).kind(worker.kind())
+        };
         let server = builder
             .webhooks(WebhookSettings {
                 timeout: Duration::from_mins(5),
                 ..WebhookSettings::default()
             })
             .state_webhook_secret(Secret::new(SECRET).filter(|_| options.sign_states))
-            .concurrency(worker.concurrency())
-            .kind(worker.kind())
             .start_with(|state| {
                 state.chat = Some(if options.separate_api { api } else { worker });
                 state.settings.chat_unreachable_wait = options.unreachable_wait;

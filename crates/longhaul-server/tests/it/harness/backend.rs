@@ -61,6 +61,12 @@ impl Storage {
         }
     }
 
+    /// Opens the Postgres database once more, as another replica does.
+    pub(super) async fn open_again(&self, clock: &Clock) -> Arc<dyn Store> {
+        let database = self.database.as_ref().expect("replicas share a Postgres database");
+        Arc::new(PostgresStore::open(&database.url(), clock.clone()).await.unwrap())
+    }
+
     /// Returns the address of the blob store that belongs to this database.
     pub(super) fn blobs(&self) -> String {
         match &self.directory {

@@ -39,6 +39,7 @@ pub(crate) struct TestServerBuilder {
     state_webhook_secret: Option<Secret>,
     concurrency: Option<usize>,
     kinds: Vec<Kind>,
+    worker: Option<(Kind, usize)>,
 }
 
 impl TestServerBuilder {
@@ -61,6 +62,7 @@ impl TestServerBuilder {
             state_webhook_secret: None,
             concurrency: None,
             kinds: Vec::new(),
+            worker: None,
         }
     }
 
@@ -124,6 +126,12 @@ impl TestServerBuilder {
         self
     }
 
+    /// Runs up to `jobs` jobs of this kind on a second replica, which shares the Postgres database.
+    pub(crate) fn worker(mut self, kind: Kind, jobs: usize) -> Self {
+        self.worker = Some((kind, jobs));
+        self
+    }
+
     /// Returns the clock of jobs, keys and deliveries.
     pub(crate) fn clock(&self) -> Clock {
         self.clock.clone()
@@ -183,6 +191,15 @@ impl TestServerBuilder {
             .start()
             .await
             .unwrap();
+        let worker = match self.worker {
+            Some((kind, jobs)) => {
+                let store = storage.open_again(&self.clock).await;
+                let worker = Engine::builder().clock(self.clock.clone()).store(store);
+                let worker = worker.replica("worker").register(kind).concurrency(jobs);
+                Some(worker.start().await.unwrap())
+            }
+            None => None,
+        };
         let mut state = AppState::new(engine, auth, hooks);
         state.clock = self.request_clock;
         change(&mut state);
@@ -193,6 +210,7 @@ impl TestServerBuilder {
             clock: self.clock,
             gate,
             runs,
+            _worker: worker,
             storage,
         }
     }

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::http::{Method, StatusCode};
 use futures_util::TryStreamExt;
 use longhaul::job::Json;
-use longhaul::{Clock, Ctx, JobError, Kind, Timestamp};
+use longhaul::{Clock, Ctx, Engine, JobError, Kind, Timestamp};
 use longhaul_server::api::AppState;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -29,6 +29,8 @@ pub(crate) struct TestServer {
     pub(super) gate: Arc<Semaphore>,
     pub(super) runs: Arc<AtomicUsize>,
     pub(super) _ticker: Option<ClockTicker>,
+    /// Engine of a second replica that runs jobs.
+    pub(super) _worker: Option<Engine>,
     pub(super) storage: Storage,
 }
 

@@ -33,6 +33,7 @@ statements! {
         HISTORIES = "histories";
     }
     "leases" {
+        APPEND_OUTPUT = "append_output";
         INSERT_FOREIGN_STEPS = "insert_foreign_steps";
         INSERT_STEPS = "insert_steps";
         LOCK_LEASES = "lock_leases";
@@ -40,6 +41,7 @@ statements! {
         RENEW = "renew";
         SAVE_LEASES = "save_leases";
         STORED_STEPS = "stored_steps";
+        TRIM_OUTPUT = "trim_output";
     }
     "control" {
         DELETE_JOB = "delete_job";
@@ -61,6 +63,7 @@ statements! {
         LIST_OF_PARENT = "list_of_parent";
         LIST_PENDING = "list_pending";
         LIST_RUNNING = "list_running";
+        OUTPUT = "output";
         QUEUES = "queues";
         RECORDS = "records";
         STEPS = "steps";
@@ -79,6 +82,7 @@ statements! {
         INSERT_BLOBS = "insert_blobs";
         LOCK_EXPIRED_LEASES = "lock_expired_leases";
         ORPHAN_BLOBS = "orphan_blobs";
+        PRUNE_OUTPUT = "prune_output";
         RECORD_DELETIONS = "record_deletions";
         RETRY_DELETIONS = "retry_deletions";
         ROLL_UP_USAGE = "roll_up_usage";

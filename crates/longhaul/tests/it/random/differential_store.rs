@@ -57,6 +57,9 @@ macro_rules! call {
     ($this:ident, change_notifications) => {
         $this.other.change_notifications()
     };
+    ($this:ident, output_streams) => {
+        $this.other.output_streams()
+    };
     ($this:ident, outbox_notify) => {
         $this.other.outbox_notify()
     };

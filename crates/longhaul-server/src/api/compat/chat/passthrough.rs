@@ -34,7 +34,7 @@ async fn respond(
     body: Body,
     api: ChatApi,
 ) -> Result<Response> {
-    let chat = state.chat()?.clone();
+    state.chat()?;
     // Never required here, because other systems' clients do not send one.
     let key = idempotency::key(&headers, false)?;
     let (mut call, permit) = parse(&state, &caller, &headers, body, api).await?;
@@ -44,14 +44,14 @@ async fn respond(
     }
     let handle = service::submit(&state, submission(&caller, &call, key)).await?;
     drop(permit);
-    let (id, tenant) = (handle.id(), caller.engine.tenant().clone());
+    let id = handle.id();
     let mut guard = if is_only_caller && state.settings.cancel_disconnected_chats {
         DisconnectGuard::new(&caller.engine, id)
     } else {
         DisconnectGuard::disarmed()
     };
     if call.streams() {
-        let reader = chat.stream_logs().read(&tenant, id);
+        let reader = caller.engine.read_output(id);
         let authorization = caller.authorization(&headers);
         let response_stream =
             ChatResponseStream::new(&call, reader, handle, state, authorization, guard);

@@ -14,8 +14,8 @@ use axum::response::Response;
 use futures_util::stream;
 use longhaul::job::Record;
 use longhaul::store::StoreError;
-use longhaul::{JobHandle, JobId, Timestamp};
-use longhaul_kinds::chat::{Accumulator, ChatApi, ChatCall, StreamRead, StreamReader, TargetApi};
+use longhaul::{JobHandle, JobId, OutputRead, OutputReader, Timestamp};
+use longhaul_kinds::chat::{Accumulator, ChatApi, ChatCall, TargetApi};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -41,14 +41,14 @@ pub(crate) struct ChatResponseStream {
     /// `stream_options.include_usage` of the `OpenAI` API.
     usage: bool,
     job: JobId,
-    reader: StreamReader,
+    reader: OutputReader,
     ending: Ending,
     state: AppState,
     authorization: Authorization<Submit>,
     guard: DisconnectGuard,
-    /// Everything sent so far, and the attempt that it came from.
+    /// Everything sent so far, and the epoch of the attempt that it came from.
     sent: Accumulator,
-    run: Option<u64>,
+    epoch: Option<u64>,
     /// The live stream cannot continue; the rest comes from the job's result.
     waits: bool,
     /// Chunks to send.
@@ -59,7 +59,7 @@ pub(crate) struct ChatResponseStream {
 }
 
 enum StreamEvent {
-    Piece(StreamRead),
+    Piece(OutputRead),
     Ended(Result<Box<Record>, StoreError>),
     Stopping,
     Nothing,
@@ -68,7 +68,7 @@ enum StreamEvent {
 impl ChatResponseStream {
     pub(crate) fn new(
         call: &ChatCall,
-        reader: StreamReader,
+        reader: OutputReader,
         handle: JobHandle,
         state: AppState,
         authorization: Authorization<Submit>,
@@ -88,7 +88,7 @@ impl ChatResponseStream {
             authorization,
             guard,
             sent: Accumulator::new(call.api),
-            run: None,
+            epoch: None,
             waits: false,
             next: VecDeque::new(),
             is_finished: false,
@@ -110,15 +110,15 @@ impl ChatResponseStream {
     }
 
     /// Queues a chunk if it continues the previous one.
-    fn take(&mut self, read: StreamRead) {
-        let (run, text) = match read {
-            StreamRead::Chunk(run, text) => (run, text),
-            StreamRead::Missed(_) => {
+    fn take(&mut self, read: OutputRead) {
+        let (epoch, text) = match read {
+            OutputRead::Chunk(epoch, text) => (epoch, text),
+            OutputRead::Missed(_) => {
                 self.waits = true;
                 return;
             }
         };
-        if *self.run.get_or_insert(run) != run {
+        if *self.epoch.get_or_insert(epoch) != epoch {
             self.waits = true;
             return;
         }

@@ -1,4 +1,5 @@
-//! Notifications between replicas: jobs may be ready to claim, or jobs may have changed.
+//! Notifications between replicas: jobs may be ready to claim, jobs may have changed, or running attempts have
+//! written output.
 //!
 //! A notification is sent after the commit, one for everything that was committed since the last one, and
 //! never inside a transaction of the store, because Postgres delivers notifications under one lock of
@@ -19,10 +20,14 @@ use crate::store::postgres::connection::database::PgDatabase;
 use crate::store::postgres::connection::error::PgError;
 
 const CHANNEL: &str = "longhaul";
+/// Beginning of notifications that the SQL function `longhaul.submit` sends instead of a replica.
+const SQL_SENDER: &str = "sql ";
 /// Minimum time between two notifications of ready jobs.
 const READY_PAUSE: Duration = Duration::from_millis(5);
 /// Minimum time between two notifications of changed jobs, which only shorten a poll.
 const JOBS_PAUSE: Duration = Duration::from_millis(50);
+/// Minimum time between two notifications of output, which only shorten a poll.
+const OUTPUT_PAUSE: Duration = Duration::from_millis(25);
 /// Backoff between attempts to listen.
 const LISTEN_RETRY: Retry =
     Retry { max_attempts: u32::MAX, first: Duration::from_secs(1), max: Duration::from_secs(30) };
@@ -37,10 +42,12 @@ pub(crate) struct Notifier {
     sender_id: String,
     ready: Signal,
     changed: Signal,
+    output: Signal,
     /// Jobs were submitted by SQL.
     incoming: Signal,
     received_ready: watch::Sender<u64>,
     received_changed: watch::Sender<u64>,
+    received_output: watch::Sender<u64>,
     /// True if other processes use this database.
     has_peers: AtomicBool,
 }
@@ -71,9 +78,11 @@ impl Notifier {
             sender_id: format!("{:016x}", rand::random::<u64>()),
             ready: Signal::default(),
             changed: Signal::default(),
+            output: Signal::default(),
             incoming: Signal::default(),
             received_ready: watch::Sender::new(0),
             received_changed: watch::Sender::new(0),
+            received_output: watch::Sender::new(0),
             has_peers: AtomicBool::new(true),
         }
     }
@@ -88,6 +97,16 @@ impl Notifier {
         self.changed.set();
     }
 
+    /// Notifies other replicas that running attempts have written output.
+    pub(crate) fn output_appended(&self) {
+        self.output.set();
+    }
+
+    /// Returns true if other processes use this database, or if that is not known yet.
+    pub(crate) fn has_peers(&self) -> bool {
+        self.has_peers.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn set_has_peers(&self, has_peers: bool) {
         self.has_peers.store(has_peers, Ordering::Relaxed);
     }
@@ -98,14 +117,24 @@ impl Notifier {
         ChangeNotifications { ready: self.received_ready.subscribe(), jobs }
     }
 
+    /// Returns a counter that rises with received notifications of output.
+    pub(crate) fn subscribe_to_output(&self) -> watch::Receiver<u64> {
+        self.received_output.subscribe()
+    }
+
     fn receive(&self, payload: &str) {
         match payload.split_once(' ') {
-            Some((sender, _)) if sender == self.sender_id => {}
+            Some((sender, _)) if sender == self.sender_id => return,
             Some((_, "ready")) => self.wake_claims(),
             Some((_, "incoming")) => self.incoming.set(),
             Some((_, "jobs")) => self.received_changed.send_modify(|count| *count += 1),
+            Some((_, "output")) => self.received_output.send_modify(|count| *count += 1),
             // Sent by another version of this program.
             Some(_) | None => self.wake_all(),
+        }
+        if !payload.starts_with(SQL_SENDER) {
+            // Sooner than the next heartbeat, which corrects it.
+            self.set_has_peers(true);
         }
     }
 
@@ -123,6 +152,7 @@ impl Notifier {
         self.wake_claims();
         self.incoming.set();
         self.received_changed.send_modify(|count| *count += 1);
+        self.received_output.send_modify(|count| *count += 1);
     }
 }
 
@@ -132,6 +162,7 @@ pub(crate) async fn run_sender(inner: Arc<Inner>) {
     tokio::join!(
         send_each(&inner.database, notifier, &notifier.ready, "ready", READY_PAUSE),
         send_each(&inner.database, notifier, &notifier.changed, "jobs", JOBS_PAUSE),
+        send_each(&inner.database, notifier, &notifier.output, "output", OUTPUT_PAUSE),
     );
 }
 
@@ -145,7 +176,7 @@ async fn send_each(
     let payload = format!("{} {topic}", notifier.sender_id);
     loop {
         signal.next().await;
-        if notifier.has_peers.load(Ordering::Relaxed)
+        if notifier.has_peers()
             && let Err(error) = send(database, &payload).await
         {
             tracing::debug!(?error, "cannot send a notification");

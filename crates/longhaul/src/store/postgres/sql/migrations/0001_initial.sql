@@ -160,6 +160,23 @@ CREATE TABLE longhaul.steps (
     PRIMARY KEY (tenant_id, id, name)
 );
 
+-- Output streams of running attempts, for readers on other replicas: one row for the chunks that a worker
+-- sends at once. Unlogged, because chunks need not survive a crash and would only swell the log and
+-- backups. Few rows live longer than their lease, which is why there is no reference.
+CREATE UNLOGGED TABLE longhaul.output_chunks (
+    epoch bigint NOT NULL,
+    -- Number of the first chunk, from 0.
+    first bigint NOT NULL,
+    tenant_id text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    -- A JSON list of texts.
+    chunks text NOT NULL,
+    PRIMARY KEY (tenant_id, id, epoch, first)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+    autovacuum_vacuum_insert_scale_factor = 1, autovacuum_vacuum_cost_delay = 0
+);
+
 CREATE TABLE longhaul.paused_queues (
     tenant_id text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
@@ -793,6 +810,7 @@ SELECT longhaul.enable_rls('longhaul.lanes', 'tenant_id');
 SELECT longhaul.enable_rls('longhaul.ready', 'tenant_id');
 SELECT longhaul.enable_rls('longhaul.leases', 'tenant_id');
 SELECT longhaul.enable_rls('longhaul.steps', 'tenant_id');
+SELECT longhaul.enable_rls('longhaul.output_chunks', 'tenant_id');
 SELECT longhaul.enable_rls('longhaul.paused_queues', 'tenant_id');
 SELECT longhaul.enable_rls('longhaul.tombstones', 'tenant_id');
 SELECT longhaul.enable_rls('longhaul.incoming', 'tenant_id');

@@ -23,6 +23,7 @@ needed (name, privileges) AS (
     ('ready', 'SELECT, INSERT, DELETE'),
     ('leases', 'SELECT, UPDATE'),
     ('steps', 'SELECT, INSERT, DELETE'),
+    ('output_chunks', 'SELECT'),
     ('paused_queues', 'SELECT, INSERT, DELETE'),
     ('tombstones', 'SELECT, INSERT, UPDATE'),
     ('incoming', 'SELECT, DELETE'),
