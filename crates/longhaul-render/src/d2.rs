@@ -1,7 +1,7 @@
 //! d2 diagrams, drawn by d2-little.
 
 mod checks;
-mod markdown;
+pub(crate) mod markdown;
 mod metrics;
 
 use d2_little::fonts::{FONT_FAMILIES, FontFamily};

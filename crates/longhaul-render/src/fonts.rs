@@ -1,6 +1,6 @@
 //! Embedded fonts to measure and draw text with, because a bare machine has none.
 
-mod shaping;
+mod text_width;
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,7 +12,7 @@ use merman::svg::export::{NativeFontContext, NativeFontError, NativeFontLimits};
 use resvg::usvg::fontdb::{Database, Family, ID, Query, Style, Weight};
 use resvg::usvg::{Font, FontFamily, FontResolver, FontStyle};
 
-pub(crate) use shaping::{baseline, text_width};
+pub(crate) use text_width::{NO_KERNING, baseline, text_width};
 
 /// Font family of mermaid text. A reader without `DejaVu Sans` probably has Verdana, which is equally wide.
 pub(crate) const SANS: &str = "DejaVu Sans, Verdana, sans-serif";

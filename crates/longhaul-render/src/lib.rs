@@ -51,6 +51,7 @@ pub fn render(request: &RenderRequest, limits: &RenderLimits) -> Result<Vec<u8>,
 
 fn draw(request: &RenderRequest, limits: &RenderLimits) -> Result<Vec<u8>, RenderError> {
     let RenderRequest { source, format, output_type, options } = request;
+    check_characters(source)?;
     let (svg, d2_font) = match format {
         Format::Mermaid => (mermaid::draw(source, options.theme)?, FontFamily::SourceSansPro),
         Format::D2 => {
@@ -81,5 +82,20 @@ fn draw(request: &RenderRequest, limits: &RenderLimits) -> Result<Vec<u8>, Rende
     match output_type {
         OutputType::Svg => Ok(svg.into_bytes()),
         OutputType::Png => limits.check_output(png::rasterize(&svg, d2_font, options, limits)?),
+    }
+}
+
+/// Rejects characters that no SVG can contain.
+fn check_characters(source: &str) -> Result<(), RenderError> {
+    let is_invalid = |letter: char| {
+        let allowed = matches!(letter, '\t' | '\n' | '\r');
+        (letter < ' ' && !allowed) || matches!(letter, '\u{fffe}' | '\u{ffff}')
+    };
+    match source.char_indices().find(|(_, letter)| is_invalid(*letter)) {
+        Some((at, letter)) => {
+            let message = format!("the character U+{:04X} is not allowed", u32::from(letter));
+            Err(RenderError::new(ErrorCode::Syntax, message).at_byte(source, at))
+        }
+        None => Ok(()),
     }
 }

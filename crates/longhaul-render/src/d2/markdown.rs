@@ -18,8 +18,8 @@ use d2_little::fonts::FontFamily;
 use d2_little::textmeasure::render_markdown;
 use roxmltree::{Document, Node};
 
-use layout::Layout;
-pub(super) use svg::draw;
+use layout::LabelLayout;
+pub(crate) use svg::draw;
 
 /// Nested elements of a label, because layout recurses into them.
 const DEPTH_MAX: usize = 48;
@@ -28,7 +28,7 @@ const DEPTH_MAX: usize = 48;
 pub(super) const TOO_DEEP: &str = "a markdown block nests its elements too deeply";
 
 /// Returns width and height of a label.
-pub(super) fn measure(text: &str, family: FontFamily, size: f64) -> Result<(f64, f64), String> {
+pub(crate) fn measure(text: &str, family: FontFamily, size: f64) -> Result<(f64, f64), String> {
     let html = format!("<body>{}</body>", render_markdown(text)?);
     let document = Document::parse(&html).map_err(|error| error.to_string())?;
     let layout = lay_out(document.root_element(), family, size)?;
@@ -36,7 +36,7 @@ pub(super) fn measure(text: &str, family: FontFamily, size: f64) -> Result<(f64,
 }
 
 /// Lays out the content of an HTML element.
-fn lay_out(element: Node<'_, '_>, family: FontFamily, size: f64) -> Result<Layout, String> {
+fn lay_out(element: Node<'_, '_>, family: FontFamily, size: f64) -> Result<LabelLayout, String> {
     // Without recursion, unlike the layout.
     let too_deep = element.descendants().any(|node| {
         node.ancestors().take(DEPTH_MAX + 1).take_while(|up| *up != element).count() > DEPTH_MAX

@@ -4,7 +4,7 @@ use d2_little::fonts::FontFamily;
 use roxmltree::Node;
 
 use super::inline::{self, CODE_RADIUS, Paragraph};
-use super::layout::{Face, Layout, Paint, TextStyle, Width};
+use super::layout::{Face, LabelColour, LabelLayout, LabelStyle, Width};
 use super::list_marker::ListMarker;
 use super::table;
 
@@ -28,12 +28,12 @@ const CODE_EM: f64 = 0.85;
 const TAB_COLUMNS: usize = 4;
 
 /// Lays out the content of an HTML element.
-pub(super) fn lay_out(element: Node<'_, '_>, family: FontFamily, size: f64) -> Layout {
-    let style = TextStyle {
+pub(super) fn lay_out(element: Node<'_, '_>, family: FontFamily, size: f64) -> LabelLayout {
+    let style = LabelStyle {
         family,
         face: Face::Regular,
         size,
-        paint: Paint::Text,
+        paint: LabelColour::Text,
         underline: false,
         strike: false,
     };
@@ -41,11 +41,11 @@ pub(super) fn lay_out(element: Node<'_, '_>, family: FontFamily, size: f64) -> L
 }
 
 /// Lays out a part whose position is not known yet, for example a cell of a table.
-pub(super) fn lay_out_part(element: Node<'_, '_>, style: TextStyle) -> Layout {
+pub(super) fn lay_out_part(element: Node<'_, '_>, style: LabelStyle) -> LabelLayout {
     let mut blocks = Blocks::default();
     blocks.children(element, Context { x: 0.0, inset: 0.0, style, line: LINE_HEIGHT, lists: 0 });
     // The last margin is outside of the label.
-    Layout { height: blocks.y, ..blocks.layout }
+    LabelLayout { height: blocks.y, ..blocks.layout }
 }
 
 /// Properties that blocks inherit from the blocks around them.
@@ -54,7 +54,7 @@ struct Context {
     x: f64,
     /// Distance to the right edge of the label.
     inset: f64,
-    style: TextStyle,
+    style: LabelStyle,
     /// Line height in units of the text size.
     line: f64,
     /// Lists around the block.
@@ -63,14 +63,14 @@ struct Context {
 
 #[derive(Debug, Default)]
 struct Blocks {
-    layout: Layout,
+    layout: LabelLayout,
     y: f64,
     /// Margin below the last block. The larger one of two adjacent margins counts.
     margin: f64,
-    /// Whether a block was written. The margin above the first one does not count.
+    /// Set by the first block. The margin above it does not count.
     started: bool,
     /// Markers of list items whose first line is not written yet.
-    markers: Vec<(ListMarker, f64, TextStyle)>,
+    markers: Vec<(ListMarker, f64, LabelStyle)>,
 }
 
 impl Blocks {
@@ -113,7 +113,7 @@ impl Blocks {
                 self.add_margin(RULE_MARGIN);
                 let (top, height) = (self.start(context), RULE_EM * context.style.size);
                 let width = Width::Full { inset: context.inset };
-                self.layout.fill(context.x, top, (width, height), 0.0, Paint::Border);
+                self.layout.fill(context.x, top, (width, height), 0.0, LabelColour::Border);
                 self.layout.widen(context.x + RULE_WIDTH_EM * context.style.size + context.inset);
                 self.y += height;
                 self.add_margin(RULE_MARGIN);
@@ -157,16 +157,16 @@ impl Blocks {
             _ => (1.0, false),
         };
         let mut style =
-            TextStyle { face: Face::Semibold, size: context.style.size * ems, ..context.style };
+            LabelStyle { face: Face::Semibold, size: context.style.size * ems, ..context.style };
         if element.has_tag_name("h6") {
-            style.paint = Paint::MutedText;
+            style.paint = LabelColour::MutedText;
         }
         self.add_margin(HEADING_MARGIN);
         self.children(element, Context { style, line: HEADING_LINE_HEIGHT, ..context });
         if underlined {
             self.y += HEADING_PADDING_EM * style.size;
             let width = Width::Full { inset: context.inset };
-            self.layout.fill(context.x, self.y, (width, 1.0), 0.0, Paint::MutedBorder);
+            self.layout.fill(context.x, self.y, (width, 1.0), 0.0, LabelColour::MutedBorder);
             self.y += 1.0;
         }
         self.add_margin(MARGIN);
@@ -174,16 +174,19 @@ impl Blocks {
 
     fn list(&mut self, element: Node<'_, '_>, context: Context) {
         let Context { x, style, lists, .. } = context;
-        let marker_style = TextStyle { face: Face::Regular, ..style };
+        let marker_style = LabelStyle { face: Face::Regular, ..style };
         let items = || element.children().filter(|child| child.has_tag_name("li"));
-        let first = element.attribute("start").and_then(|start| start.parse().ok()).unwrap_or(1);
-        let markers: Vec<_> = (first..)
-            .zip(items())
-            .map(|(number, _)| match element.has_tag_name("ol") {
-                true => ListMarker::number(number, lists),
-                false => ListMarker::bullet(lists),
-            })
-            .collect();
+        let first: u32 =
+            element.attribute("start").and_then(|start| start.parse().ok()).unwrap_or(1);
+        let is_ordered = element.has_tag_name("ol");
+        let marker = |index: u32| {
+            if is_ordered {
+                ListMarker::number(first.saturating_add(index), lists)
+            } else {
+                ListMarker::bullet(lists)
+            }
+        };
+        let markers: Vec<_> = (0..).zip(items()).map(|(index, _)| marker(index)).collect();
         let widths = markers.iter().map(|marker| marker.width(marker_style));
         let indent = widths.fold(ITEM_INDENT_EM * style.size, f64::max);
         let inner = Context { x: x + indent, lists: lists + 1, ..context };
@@ -218,19 +221,19 @@ impl Blocks {
             Context {
                 x: x + bar + padding,
                 inset: context.inset + padding,
-                style: TextStyle { paint: Paint::MutedText, ..style },
+                style: LabelStyle { paint: LabelColour::MutedText, ..style },
                 ..context
             },
         );
         (self.started, self.margin) = (true, 0.0);
-        self.layout.fill(x, top, (Width::Fixed(bar), self.y - top), 0.0, Paint::Border);
+        self.layout.fill(x, top, (Width::Fixed(bar), self.y - top), 0.0, LabelColour::Border);
         self.layout.width = outer_width.max(self.layout.width + padding);
         self.add_margin(MARGIN);
     }
 
     fn code(&mut self, element: Node<'_, '_>, context: Context) {
         let style =
-            TextStyle { face: Face::Mono, size: context.style.size * CODE_EM, ..context.style };
+            LabelStyle { face: Face::Mono, size: context.style.size * CODE_EM, ..context.style };
         let texts = element.descendants().filter(Node::is_text).filter_map(|node| node.text());
         let text: String = texts.collect();
         let lines: Vec<_> = text.strip_suffix('\n').unwrap_or(&text).split('\n').collect();
@@ -239,7 +242,7 @@ impl Blocks {
         let width = Width::Full { inset: context.inset };
         #[expect(clippy::cast_precision_loss, reason = "a label has few lines")]
         let height = lines.len() as f64 * line_height + 2.0 * CODE_PADDING;
-        self.layout.fill(context.x, top, (width, height), CODE_RADIUS, Paint::Subtle);
+        self.layout.fill(context.x, top, (width, height), CODE_RADIUS, LabelColour::Subtle);
         let x = context.x + CODE_PADDING;
         let mut line_top = top + CODE_PADDING;
         for line in lines {

@@ -2,7 +2,7 @@
 
 use roxmltree::Node;
 
-use super::layout::{Face, Layout, Paint, TextStyle, Width};
+use super::layout::{Face, LabelColour, LabelLayout, LabelStyle, Width};
 
 /// Size of code, in units of the text around it.
 const CODE_EM: f64 = 0.85;
@@ -25,7 +25,7 @@ pub(super) struct Paragraph {
 #[derive(Debug)]
 struct Run {
     text: String,
-    style: TextStyle,
+    style: LabelStyle,
     /// Number of the code element, because it has a background of its own.
     code: Option<usize>,
     space_before: bool,
@@ -37,7 +37,7 @@ impl Paragraph {
     }
 
     /// Adds an inline node with its descendants.
-    pub(super) fn add(&mut self, node: Node<'_, '_>, style: TextStyle, code: Option<usize>) {
+    pub(super) fn add(&mut self, node: Node<'_, '_>, style: LabelStyle, code: Option<usize>) {
         if let Some(text) = node.text().filter(|_| node.is_text()) {
             return self.add_text(text, style, code);
         }
@@ -47,7 +47,9 @@ impl Paragraph {
             "br" => return self.add_break(),
             "img" => return self.add_text(node.attribute("alt").unwrap_or_default(), style, code),
             // Bold wins, because there is no font that is both.
-            "em" | "i" | "dfn" | "cite" | "var" if style.face == Face::Regular => {
+            "em" | "i" | "dfn" | "cite" | "var"
+                if matches!(style.face, Face::Regular | Face::Semibold) =>
+            {
                 inner.face = Face::Italic;
             }
             "strong" | "b" if style.face != Face::Mono => inner.face = Face::Bold,
@@ -59,7 +61,7 @@ impl Paragraph {
             }
             "del" | "s" | "strike" => inner.strike = true,
             "ins" | "u" => inner.underline = true,
-            "a" => inner.paint = Paint::Link,
+            "a" => inner.paint = LabelColour::Link,
             name if is_dropped(name) => return,
             _ => {}
         }
@@ -76,7 +78,7 @@ impl Paragraph {
     }
 
     /// Adds text, with white space collapsed.
-    fn add_text(&mut self, text: &str, style: TextStyle, code: Option<usize>) {
+    fn add_text(&mut self, text: &str, style: LabelStyle, code: Option<usize>) {
         let is_space = |letter: char| letter.is_ascii_whitespace();
         for (number, word) in text.split(is_space).enumerate() {
             self.space |= number > 0;
@@ -86,7 +88,7 @@ impl Paragraph {
         }
     }
 
-    fn add_word(&mut self, word: &str, style: TextStyle, code: Option<usize>) {
+    fn add_word(&mut self, word: &str, style: LabelStyle, code: Option<usize>) {
         if std::mem::take(&mut self.broken) || self.lines.is_empty() {
             self.lines.push(Vec::new());
         }
@@ -104,9 +106,9 @@ impl Paragraph {
     /// Writes the lines and returns their height.
     pub(super) fn write(
         self,
-        layout: &mut Layout,
+        layout: &mut LabelLayout,
         (x, y): (f64, f64),
-        style: TextStyle,
+        style: LabelStyle,
         line_height: f64,
     ) -> f64 {
         let mut top = y;
@@ -119,18 +121,18 @@ impl Paragraph {
 }
 
 fn write_line(
-    layout: &mut Layout,
+    layout: &mut LabelLayout,
     line: Vec<Run>,
     x: f64,
     top: f64,
-    style: TextStyle,
+    style: LabelStyle,
     line_height: f64,
 ) {
     let baseline = top + style.baseline(line_height);
     let mut pen = x;
     for run in line {
         if run.space_before {
-            pen += TextStyle { face: Face::Regular, ..style }.width(" ");
+            pen += LabelStyle { face: Face::Regular, ..style }.width(" ");
         }
         let (padding, above) = match run.code {
             Some(_) => (CODE_PADDING_EM.0 * run.style.size, CODE_PADDING_EM.1 * run.style.size),
@@ -142,7 +144,7 @@ fn write_line(
             let box_top = baseline - run.style.baseline(height) - above;
             let width = Width::Fixed(run.style.width(&run.text) + 2.0 * padding);
             let size = (width, height + 2.0 * above);
-            layout.fill(pen - padding, box_top, size, CODE_RADIUS, Paint::Subtle);
+            layout.fill(pen - padding, box_top, size, CODE_RADIUS, LabelColour::Subtle);
         }
         pen += layout.text(pen, baseline, run.text, run.style) + padding;
     }

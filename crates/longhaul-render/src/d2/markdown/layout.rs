@@ -6,7 +6,7 @@ use crate::fonts;
 
 /// A label that is laid out, with its origin in the upper left corner.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Layout {
+pub(super) struct LabelLayout {
     /// In drawing order.
     pub(super) items: Vec<Item>,
     pub(super) width: f64,
@@ -15,8 +15,8 @@ pub(super) struct Layout {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Item {
-    Text { x: f64, baseline: f64, width: f64, text: String, style: TextStyle },
-    Box { x: f64, y: f64, width: Width, height: f64, radius: f64, fill: Paint },
+    Text { x: f64, baseline: f64, width: f64, text: String, style: LabelStyle },
+    Box { x: f64, y: f64, width: Width, height: f64, radius: f64, fill: LabelColour },
     Circle { x: f64, y: f64, radius: f64, filled: bool },
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Width {
 
 /// Colours, by their use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Paint {
+pub(super) enum LabelColour {
     Text,
     MutedText,
     Link,
@@ -44,11 +44,11 @@ pub(super) enum Paint {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct TextStyle {
+pub(super) struct LabelStyle {
     pub(super) family: FontFamily,
     pub(super) face: Face,
     pub(super) size: f64,
-    pub(super) paint: Paint,
+    pub(super) paint: LabelColour,
     pub(super) underline: bool,
     pub(super) strike: bool,
 }
@@ -86,7 +86,7 @@ impl Face {
     }
 }
 
-impl TextStyle {
+impl LabelStyle {
     pub(super) fn width(&self, text: &str) -> f64 {
         fonts::text_width(self.face.font(self.family), self.size, text)
     }
@@ -97,9 +97,16 @@ impl TextStyle {
     }
 }
 
-impl Layout {
+impl LabelLayout {
     /// Adds a box and widens the label to contain it.
-    pub(super) fn fill(&mut self, x: f64, y: f64, size: (Width, f64), radius: f64, fill: Paint) {
+    pub(super) fn fill(
+        &mut self,
+        x: f64,
+        y: f64,
+        size: (Width, f64),
+        radius: f64,
+        fill: LabelColour,
+    ) {
         let (width, height) = size;
         if let Width::Fixed(width) = width {
             self.widen(x + width);
@@ -107,7 +114,7 @@ impl Layout {
         self.items.push(Item::Box { x, y, width, height, radius, fill });
     }
 
-    pub(super) fn text(&mut self, x: f64, baseline: f64, text: String, style: TextStyle) -> f64 {
+    pub(super) fn text(&mut self, x: f64, baseline: f64, text: String, style: LabelStyle) -> f64 {
         let width = style.width(&text);
         self.widen(x + width);
         self.items.push(Item::Text { x, baseline, width, text, style });

@@ -1,6 +1,6 @@
 //! Markers of list items.
 
-use super::layout::{Item, Layout, Paint, TextStyle, Width};
+use super::layout::{Item, LabelColour, LabelLayout, LabelStyle, Width};
 
 /// Distance between a marker and its item, in units of the text size.
 const GAP_EM: f64 = 0.4;
@@ -38,7 +38,7 @@ impl ListMarker {
     }
 
     /// Returns the space that the marker needs to the left of its item.
-    pub(super) fn width(&self, style: TextStyle) -> f64 {
+    pub(super) fn width(&self, style: LabelStyle) -> f64 {
         let gap = GAP_EM * style.size;
         match self {
             Self::Number(text) => style.width(text) + gap,
@@ -47,7 +47,7 @@ impl ListMarker {
     }
 
     /// Writes the marker of an item that starts at `x`.
-    pub(super) fn write(self, layout: &mut Layout, x: f64, baseline: f64, style: TextStyle) {
+    pub(super) fn write(self, layout: &mut LabelLayout, x: f64, baseline: f64, style: LabelStyle) {
         let left = x - self.width(style);
         let (size, above) = (BULLET_EM * style.size, BULLET_ABOVE_EM * style.size);
         let filled = match self {
@@ -57,7 +57,7 @@ impl ListMarker {
             }
             Self::Square => {
                 let top = baseline - above - size / 2.0;
-                layout.fill(left, top, (Width::Fixed(size), size), 0.0, Paint::Text);
+                layout.fill(left, top, (Width::Fixed(size), size), 0.0, LabelColour::Text);
                 return;
             }
             Self::Disc => true,
@@ -116,9 +116,10 @@ mod tests {
 
     #[test]
     fn list_numbers_are_decimal_then_roman_then_letters() {
-        let number = |number, lists| match ListMarker::number(number, lists) {
-            ListMarker::Number(text) => text,
-            other => panic!("{other:?}"),
+        let number = |number, lists| {
+            let marker = ListMarker::number(number, lists);
+            let ListMarker::Number(text) = marker else { panic!("{marker:?}") };
+            text
         };
         assert_eq!(number(12, 0), "12.");
         assert_eq!([4, 9, 1999].map(|n| number(n, 1)), ["iv.", "ix.", "mcmxcix."]);

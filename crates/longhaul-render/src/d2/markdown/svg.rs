@@ -8,7 +8,8 @@ use d2_little::fonts::{Font, FontFamily};
 use roxmltree::{Document, Node};
 
 use super::lay_out;
-use super::layout::{Face, Item, Layout, Paint, TextStyle};
+use super::layout::{Face, Item, LabelColour, LabelLayout, LabelStyle};
+use crate::fonts::NO_KERNING;
 
 /// Text size of a label that states none.
 const DEFAULT_SIZE: f64 = 16.0;
@@ -17,7 +18,7 @@ const TOOLTIP: &str = "positioned-tooltip";
 const HTML_STYLES: &str = ".md blockquote";
 
 /// Replaces the HTML of every markdown label in an SVG of d2.
-pub(in crate::d2) fn draw(svg: &str, family: FontFamily) -> Result<String, String> {
+pub(crate) fn draw(svg: &str, family: FontFamily) -> Result<String, String> {
     let document = Document::parse(svg).map_err(|error| error.to_string())?;
     let mut edits: Vec<(Range<usize>, String)> = Vec::new();
     let mut fonts = UsedFonts { family, text: BTreeMap::new() };
@@ -115,8 +116,8 @@ fn label(object: Node<'_, '_>, id: &str, fonts: &mut UsedFonts) -> Result<String
     if scale < 1.0 {
         write_all(&mut svg, format_args!(" scale({scale:.4})"));
     }
-    svg.push_str("\">");
-    let text_paint = if on_tooltip { fill(on_white(Paint::Text)) } else { text_paint(html) };
+    svg.extend(["\" style=\"", NO_KERNING, "\">"]);
+    let text_paint = if on_tooltip { fill(on_white(LabelColour::Text)) } else { text_paint(html) };
     let mut writer = Writer { svg, id, text_paint, on_tooltip, fonts };
     writer.layout(layout);
     writer.svg.push_str("</g>");
@@ -163,13 +164,13 @@ fn fill(colour: &str) -> String {
 }
 
 /// Returns a colour for tooltips, whose background is white in every theme.
-fn on_white(paint: Paint) -> &'static str {
+fn on_white(paint: LabelColour) -> &'static str {
     match paint {
-        Paint::Text => "#0a0f25",
-        Paint::MutedText => "#676c7e",
-        Paint::Link | Paint::MutedBorder | Paint::Border => "#0d32b2",
-        Paint::Subtle => "#eef1f8",
-        Paint::Canvas => "#ffffff",
+        LabelColour::Text => "#0a0f25",
+        LabelColour::MutedText => "#676c7e",
+        LabelColour::Link | LabelColour::MutedBorder | LabelColour::Border => "#0d32b2",
+        LabelColour::Subtle => "#eef1f8",
+        LabelColour::Canvas => "#ffffff",
     }
 }
 
@@ -183,7 +184,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn layout(&mut self, layout: Layout) {
+    fn layout(&mut self, layout: LabelLayout) {
         for item in layout.items {
             match item {
                 Item::Text { x, baseline, text, style, .. } => self.text(x, baseline, &text, style),
@@ -197,7 +198,7 @@ impl Writer<'_> {
                     );
                 }
                 Item::Circle { x, y, radius, filled: true } => {
-                    let paint = self.paint(Paint::Text);
+                    let paint = self.paint(LabelColour::Text);
                     write_all(
                         &mut self.svg,
                         format_args!(r#"<circle cx="{x:.2}" cy="{y:.2}" r="{radius:.2}"{paint}/>"#),
@@ -217,8 +218,8 @@ impl Writer<'_> {
         }
     }
 
-    fn text(&mut self, x: f64, baseline: f64, text: &str, style: TextStyle) {
-        let TextStyle { face, size, paint, underline, strike, .. } = style;
+    fn text(&mut self, x: f64, baseline: f64, text: &str, style: LabelStyle) {
+        let LabelStyle { face, size, paint, underline, strike, .. } = style;
         self.fonts.text.entry(face).or_default().push_str(text);
         let (font, paint) = (font_name(self.id, face), self.paint(paint));
         let generic = if face == Face::Mono { "monospace" } else { "sans-serif" };
@@ -241,15 +242,15 @@ impl Writer<'_> {
         self.svg.extend([">", &escaped(text), "</text>"]);
     }
 
-    fn paint(&self, paint: Paint) -> String {
+    fn paint(&self, paint: LabelColour) -> String {
         let class = match paint {
             _ if self.on_tooltip => return fill(on_white(paint)),
-            Paint::Text => return self.text_paint.clone(),
-            Paint::MutedText => "N2",
-            Paint::Link | Paint::MutedBorder => "B2",
-            Paint::Subtle => "N6",
-            Paint::Canvas => "N7",
-            Paint::Border => "B1",
+            LabelColour::Text => return self.text_paint.clone(),
+            LabelColour::MutedText => "N2",
+            LabelColour::Link | LabelColour::MutedBorder => "B2",
+            LabelColour::Subtle => "N6",
+            LabelColour::Canvas => "N7",
+            LabelColour::Border => "B1",
         };
         format!(r#" class="fill-{class}""#)
     }

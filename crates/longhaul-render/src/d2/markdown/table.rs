@@ -3,7 +3,7 @@
 use roxmltree::Node;
 
 use super::blocks;
-use super::layout::{Face, Layout, Paint, TextStyle, Width};
+use super::layout::{Face, LabelColour, LabelLayout, LabelStyle, Width};
 
 /// Horizontal and vertical padding of a cell.
 const PADDING: (f64, f64) = (13.0, 6.0);
@@ -12,11 +12,11 @@ const BORDER: f64 = 1.0;
 struct Row {
     cells: Vec<Cell>,
     height: f64,
-    fill: Paint,
+    fill: LabelColour,
 }
 
 struct Cell {
-    content: Layout,
+    content: LabelLayout,
     align: Align,
 }
 
@@ -28,8 +28,9 @@ enum Align {
 }
 
 /// Lays out a table with its origin in the upper left corner.
-pub(super) fn lay_out(table: Node<'_, '_>, style: TextStyle, line: f64) -> Layout {
-    let rows: Vec<_> = rows_of(table).map(|row| lay_out_row(row, style, line)).collect();
+pub(super) fn lay_out(table: Node<'_, '_>, style: LabelStyle, line: f64) -> LabelLayout {
+    let rows: Vec<_> =
+        rows_of(table).map(|(row, number)| lay_out_row(row, number, style, line)).collect();
     let mut columns: Vec<f64> = Vec::new();
     for row in &rows {
         columns.resize(columns.len().max(row.cells.len()), 0.0);
@@ -37,7 +38,7 @@ pub(super) fn lay_out(table: Node<'_, '_>, style: TextStyle, line: f64) -> Layou
             *column = column.max(cell.content.width + 2.0 * PADDING.0);
         }
     }
-    let mut layout = Layout::default();
+    let mut layout = LabelLayout::default();
     if columns.is_empty() {
         return layout;
     }
@@ -47,7 +48,7 @@ pub(super) fn lay_out(table: Node<'_, '_>, style: TextStyle, line: f64) -> Layou
     let mut top = 0.0;
     for row in rows {
         layout.fill(0.0, top, (Width::Fixed(width), row.height + 2.0 * BORDER), 0.0, row.fill);
-        layout.fill(0.0, top, (Width::Fixed(width), BORDER), 0.0, Paint::Border);
+        layout.fill(0.0, top, (Width::Fixed(width), BORDER), 0.0, LabelColour::Border);
         let mut left = BORDER;
         for (column, cell) in columns.iter().zip(row.cells) {
             let room = column - 2.0 * PADDING.0 - cell.content.width;
@@ -61,39 +62,41 @@ pub(super) fn lay_out(table: Node<'_, '_>, style: TextStyle, line: f64) -> Layou
         }
         top += BORDER + row.height;
     }
-    layout.fill(0.0, top, (Width::Fixed(width), BORDER), 0.0, Paint::Border);
+    layout.fill(0.0, top, (Width::Fixed(width), BORDER), 0.0, LabelColour::Border);
     layout.height = top + BORDER;
     let mut left = 0.0;
     for column in columns.into_iter().map(Some).chain([None]) {
-        layout.fill(left, 0.0, (Width::Fixed(BORDER), layout.height), 0.0, Paint::Border);
+        layout.fill(left, 0.0, (Width::Fixed(BORDER), layout.height), 0.0, LabelColour::Border);
         left += column.map_or(0.0, |column| column + BORDER);
     }
     layout
 }
 
-/// Returns the rows of a table, but not those of a table in a cell.
-fn rows_of<'a, 'input>(table: Node<'a, 'input>) -> impl Iterator<Item = Node<'a, 'input>> {
-    table.children().flat_map(|child| {
-        let section = matches!(child.tag_name().name(), "thead" | "tbody" | "tfoot");
-        let rows = child.children().filter(move |row| section && row.has_tag_name("tr"));
-        rows.chain([child].into_iter().filter(|child| child.has_tag_name("tr")))
-    })
+/// Returns the rows of a table with their number in their section, but not the rows of a table in a cell.
+fn rows_of<'a, 'input>(table: Node<'a, 'input>) -> impl Iterator<Item = (Node<'a, 'input>, usize)> {
+    let is_row = |node: &Node<'_, '_>| node.has_tag_name("tr");
+    let is_section =
+        |node: &Node<'_, '_>| matches!(node.tag_name().name(), "thead" | "tbody" | "tfoot");
+    let of_sections = table
+        .children()
+        .filter(is_section)
+        .flat_map(move |section| section.children().filter(is_row).zip(0..));
+    of_sections.chain(table.children().filter(is_row).zip(0..))
 }
 
-fn lay_out_row(row: Node<'_, '_>, style: TextStyle, line: f64) -> Row {
+fn lay_out_row(row: Node<'_, '_>, number: usize, style: LabelStyle, line: f64) -> Row {
     let cells = row.children().filter(|cell| matches!(cell.tag_name().name(), "td" | "th"));
     let cells: Vec<_> = cells
         .map(|cell| {
             let heading = cell.has_tag_name("th");
             let face = if heading { Face::Semibold } else { style.face };
-            let content = blocks::lay_out_part(cell, TextStyle { face, ..style });
+            let content = blocks::lay_out_part(cell, LabelStyle { face, ..style });
             Cell { content, align: align(cell, heading) }
         })
         .collect();
     let heights = cells.iter().map(|cell| cell.content.height);
     let height = heights.fold(line * style.size, f64::max) + 2.0 * PADDING.1;
-    let rows_before = row.prev_siblings().skip(1).filter(|row| row.has_tag_name("tr")).count();
-    let fill = if rows_before % 2 == 1 { Paint::Subtle } else { Paint::Canvas };
+    let fill = if number % 2 == 1 { LabelColour::Subtle } else { LabelColour::Canvas };
     Row { cells, height, fill }
 }
 

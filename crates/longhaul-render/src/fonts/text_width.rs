@@ -1,10 +1,14 @@
-//! Text widths, from the fonts and the shaper that a PNG is drawn with.
+//! Text widths, from the fonts that text is drawn with.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use d2_little::fonts::{FontFamily, FontStyle, lookup_font_face};
-use rustybuzz::{Face, UnicodeBuffer, shape, ttf_parser};
+use d2_little::fonts::{FONT_FAMILIES, FONT_STYLES, FontFamily, FontStyle, lookup_font_face};
+use ttf_parser::Face;
+
+/// Style of text that is measured by [`text_width`]. Kerning is off, because d2 embeds fonts without
+/// its tables: text is equally wide in an SVG and in a PNG, and its width is the sum of its letters.
+pub(crate) const NO_KERNING: &str = "font-kerning:none";
 
 /// Width of a character that no embedded font has, in units of the font size. A reader's font for it,
 /// for example a Chinese one, is rarely wider.
@@ -13,42 +17,35 @@ const UNKNOWN_EM: f64 = 1.0;
 type D2Font = (FontFamily, FontStyle);
 
 static FACES: LazyLock<HashMap<D2Font, Face<'static>>> = LazyLock::new(|| {
-    let families = d2_little::fonts::FONT_FAMILIES.iter();
-    let fonts = families
-        .flat_map(|family| d2_little::fonts::FONT_STYLES.iter().map(|style| (*family, *style)));
-    let loaded = fonts
-        .filter_map(|font| Some((font, Face::from_slice(lookup_font_face(font.0, font.1), 0)?)));
-    loaded.collect()
+    let families = FONT_FAMILIES.iter();
+    let fonts = families.flat_map(|family| FONT_STYLES.iter().map(|style| (*family, *style)));
+    let load = |font: D2Font| Face::parse(lookup_font_face(font.0, font.1), 0).ok();
+    fonts.filter_map(|font| load(font).map(|face| (font, face))).collect()
 });
 
 /// Font for characters that a font of d2 lacks.
-static FALLBACK: LazyLock<Option<ttf_parser::Face<'static>>> =
-    LazyLock::new(|| ttf_parser::Face::parse(dejavu::sans::regular(), 0).ok());
+static FALLBACK: LazyLock<Option<Face<'static>>> =
+    LazyLock::new(|| Face::parse(dejavu::sans::regular(), 0).ok());
 
 /// Returns the width of one line of text.
 pub(crate) fn text_width(font: D2Font, size: f64, text: &str) -> f64 {
     let Some(face) = FACES.get(&font) else { return 0.0 };
-    let mut buffer = UnicodeBuffer::new();
-    buffer.push_str(text);
-    let shaped = shape(face, &[], buffer);
-    let glyphs = shaped.glyph_infos().iter().zip(shaped.glyph_positions());
-    let ems = glyphs.map(|(glyph, position)| {
-        if glyph.glyph_id == 0 {
-            return fallback_width(text, glyph.cluster);
-        }
-        f64::from(position.x_advance) / f64::from(face.units_per_em())
-    });
-    ems.sum::<f64>() * size
+    let fallback = |letter| FALLBACK.as_ref().and_then(|face| advance(face, letter));
+    let visible = text.chars().filter(|letter| !is_invisible(*letter));
+    let widths = visible
+        .map(|letter| advance(face, letter).or_else(|| fallback(letter)).unwrap_or(UNKNOWN_EM));
+    widths.sum::<f64>() * size
 }
 
-fn fallback_width(text: &str, cluster: u32) -> f64 {
-    let at = usize::try_from(cluster).unwrap_or(usize::MAX);
-    let letter = text.get(at..).and_then(|rest| rest.chars().next());
-    let known = letter.zip(FALLBACK.as_ref()).and_then(|(letter, face)| {
-        let advance = face.glyph_hor_advance(face.glyph_index(letter)?)?;
-        Some(f64::from(advance) / f64::from(face.units_per_em()))
-    });
-    known.unwrap_or(UNKNOWN_EM)
+fn advance(face: &Face<'_>, letter: char) -> Option<f64> {
+    let advance = face.glyph_hor_advance(face.glyph_index(letter)?)?;
+    Some(f64::from(advance) / f64::from(face.units_per_em()))
+}
+
+/// Returns true for joiners, marks of direction and variation selectors.
+fn is_invisible(letter: char) -> bool {
+    matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 
 /// Returns the distance from the top of a line to its baseline, as browsers compute it.
@@ -77,9 +74,10 @@ mod tests {
     #[test]
     fn characters_without_a_glyph_have_a_width() {
         // The first is in the fallback font, the others in none.
-        for text in ["\u{2713}", "\u{4e2d}", "\u{1f600}"] {
+        for text in ["\u{2602}", "\u{4e2d}", "\u{1f9ff}"] {
             assert!(text_width(REGULAR, 16.0, text) > 8.0, "{text}");
         }
+        assert!(text_width(REGULAR, 16.0, "\u{200b}\u{fe0f}").abs() < f64::EPSILON);
     }
 
     #[test]
