@@ -134,9 +134,9 @@ fn declaration<'a>(element: Node<'a, '_>, name: &str) -> Option<&'a str> {
 }
 
 /// Returns the name of a theme colour, from a class such as `color-N1`.
-fn theme_colour<'a>(element: Node<'a, '_>, prefix: &str) -> Option<&'a str> {
+fn theme_colour<'a>(element: Node<'a, '_>) -> Option<&'a str> {
     let mut classes = element.attribute("class").unwrap_or_default().split(' ');
-    classes.find_map(|class| class.strip_prefix(prefix))
+    classes.find_map(|class| class.strip_prefix("color-"))
 }
 
 /// Returns the attribute that gives text its colour.
@@ -144,19 +144,14 @@ fn text_paint(html: Node<'_, '_>) -> String {
     match declaration(html, "color") {
         Some(colour) => fill(colour),
         None => {
-            format!(r#" class="fill-{}""#, escaped(theme_colour(html, "color-").unwrap_or("N1")))
+            format!(r#" class="fill-{}""#, escaped(theme_colour(html).unwrap_or("N1")))
         }
     }
 }
 
+/// Returns the attribute for an explicit background. A gradient is no colour.
 fn background(html: Node<'_, '_>) -> Option<String> {
-    match (declaration(html, "background-color"), theme_colour(html, "fill-")) {
-        // A gradient is no colour.
-        (Some(colour), _) if colour.contains("gradient") => None,
-        (Some(colour), _) => Some(fill(colour)),
-        (None, Some(colour)) => Some(format!(r#" class="fill-{}""#, escaped(colour))),
-        (None, None) => None,
-    }
+    declaration(html, "background-color").filter(|colour| !colour.contains("gradient")).map(fill)
 }
 
 fn fill(colour: &str) -> String {
