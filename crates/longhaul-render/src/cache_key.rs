@@ -4,7 +4,7 @@ use crate::RenderRequest;
 
 /// Versions of everything that affects an image. Part of every cache key, because another renderer
 /// draws another image. Change it with the version of a renderer, a font or the sanitizer.
-pub const RENDERER_VERSION: &str = "merman 0.9.3, d2-little 0.7.1-1, resvg 0.47, dejavu 2.37, 2";
+pub const RENDERER_VERSION: &str = "merman 0.9.3, d2-little 0.7.1-1, resvg 0.47, dejavu 2.37, 3";
 
 /// One pixel per unit of the diagram.
 const DEFAULT_SCALE: f64 = 1.0;

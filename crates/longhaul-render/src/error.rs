@@ -62,7 +62,8 @@ impl RenderError {
     #[must_use]
     pub(crate) fn at(mut self, source: &str, line: usize, column: usize) -> Self {
         let text = source.lines().nth(line.saturating_sub(1)).map(str::trim).unwrap_or_default();
-        self.excerpt = Some(text.chars().take(EXCERPT_CHARS_MAX).collect())
+        let printable = text.chars().filter(|letter| !letter.is_control());
+        self.excerpt = Some(printable.take(EXCERPT_CHARS_MAX).collect())
             .filter(|excerpt: &String| !excerpt.is_empty());
         (self.line, self.column) = (Some(line), Some(column));
         self

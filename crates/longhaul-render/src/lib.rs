@@ -27,6 +27,8 @@ mod worker;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use d2_little::fonts::FontFamily;
+
 pub use cache_key::RENDERER_VERSION;
 pub use error::{ErrorCode, RenderError};
 pub use limits::RenderLimits;
@@ -49,9 +51,13 @@ pub fn render(request: &RenderRequest, limits: &RenderLimits) -> Result<Vec<u8>,
 
 fn draw(request: &RenderRequest, limits: &RenderLimits) -> Result<Vec<u8>, RenderError> {
     let RenderRequest { source, format, output_type, options } = request;
-    let svg = match format {
-        Format::Mermaid => mermaid::draw(source, options.theme)?,
-        Format::D2 => d2::draw(source, options.theme)?,
+    check_characters(source)?;
+    let (svg, d2_font) = match format {
+        Format::Mermaid => (mermaid::draw(source, options.theme)?, FontFamily::SourceSansPro),
+        Format::D2 => {
+            let drawing = d2::draw(source, options.theme)?;
+            (drawing.svg, drawing.font)
+        }
     };
     // A d2 source may paint its own canvas; mermaid never does.
     let background = match (options.background, format) {
@@ -69,12 +75,27 @@ fn draw(request: &RenderRequest, limits: &RenderLimits) -> Result<Vec<u8>, Rende
     let rasterized = *output_type == OutputType::Png;
     let sanitized = sanitize::sanitize(&svg, &Canvas { background, text, dark, rasterized })?;
     if sanitized.foreign_objects > 0 {
-        let message = "HTML text, for example a markdown block, is not supported";
+        let message = "HTML text is not supported";
         return Err(RenderError::new(ErrorCode::Unsupported, message));
     }
     let svg = limits.check_output(sanitized.svg)?;
     match output_type {
         OutputType::Svg => Ok(svg.into_bytes()),
-        OutputType::Png => limits.check_output(png::rasterize(&svg, options, limits)?),
+        OutputType::Png => limits.check_output(png::rasterize(&svg, d2_font, options, limits)?),
+    }
+}
+
+/// Rejects characters that no SVG can contain.
+fn check_characters(source: &str) -> Result<(), RenderError> {
+    let is_invalid = |letter: char| {
+        let allowed = matches!(letter, '\t' | '\n' | '\r');
+        (letter < ' ' && !allowed) || matches!(letter, '\u{fffe}' | '\u{ffff}')
+    };
+    match source.char_indices().find(|(_, letter)| is_invalid(*letter)) {
+        Some((at, letter)) => {
+            let message = format!("the character U+{:04X} is not allowed", u32::from(letter));
+            Err(RenderError::new(ErrorCode::Syntax, message).at_byte(source, at))
+        }
+        None => Ok(()),
     }
 }

@@ -70,6 +70,8 @@ fn config(theme: Theme, html: bool) -> Value {
 
 /// Draws a diagram as SVG that is not sanitized yet.
 pub(crate) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
+    // Mermaid trims sources, too; some of its grammars reject white space at the end.
+    let source = source.trim_end();
     let no_fonts = || RenderError::new(ErrorCode::RendererFailed, "the fonts cannot be loaded");
     let fonts = FONTS.clone().ok_or_else(no_fonts)?;
     let environment =

@@ -1,5 +1,6 @@
 //! Rasterizes SVG to PNG.
 
+use d2_little::fonts::FontFamily;
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{ImageHrefResolver, Options as Reading, Tree};
 
@@ -8,6 +9,7 @@ use crate::{ErrorCode, Options, RenderError, RenderLimits, fonts};
 /// Rasterizes a [sanitized](crate::sanitize) SVG.
 pub(crate) fn rasterize(
     svg: &str,
+    d2_font: FontFamily,
     options: &Options,
     limits: &RenderLimits,
 ) -> Result<Vec<u8>, RenderError> {
@@ -16,7 +18,7 @@ pub(crate) fn rasterize(
         // The default of browsers.
         font_size: 16.0,
         fontdb: fonts::all(),
-        font_resolver: fonts::resolver(),
+        font_resolver: fonts::resolver(d2_font),
         // An untrusted source must not decide which files are read.
         image_href_resolver: ImageHrefResolver {
             resolve_data: Box::new(|_, _, _| None),

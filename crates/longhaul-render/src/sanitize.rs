@@ -263,7 +263,8 @@ fn view_box(root: Node<'_, '_>) -> [f64; 4] {
     [0.0, 0.0, length("width").unwrap_or(0.0), length("height").unwrap_or(0.0)]
 }
 
-fn escape(svg: &mut String, text: &str) {
+/// Writes text with the characters escaped that have a meaning in XML.
+pub(crate) fn escape(svg: &mut String, text: &str) {
     for letter in text.chars() {
         match letter {
             '&' => svg.push_str("&amp;"),

@@ -1,5 +1,6 @@
 //! Diagrams of every type, options, errors and hostile sources.
 
+mod d2;
 mod hostile;
 mod mermaid;
 
@@ -172,16 +173,19 @@ fn syntax_error_has_a_position() {
 }
 
 #[test]
-fn d2_features_without_a_correct_image_are_unsupported() {
-    for source in [
-        "a: |md # Heading |",
-        "x: {\n  ...@other\n}",
-        "a: @other",
-        "a -> b\nlayers: {one: {c -> d}}",
-        "vars: {d2-config: {layout-engine: elk}}\na -> b",
-        "a: |latex \\frac{1}{2} |",
-    ] {
-        let error = svg(Format::D2, source).unwrap_err();
-        assert_eq!(error.code, ErrorCode::Unsupported, "{source}: {error}");
+fn control_character_is_a_syntax_error() {
+    for format in [Format::Mermaid, Format::D2] {
+        for (letter, named) in [('\u{1}', "U+0001"), ('\u{1b}', "U+001B"), ('\u{ffff}', "U+FFFF")] {
+            let error = svg(format, &format!("x\ny {letter}[31m")).unwrap_err();
+            assert_eq!((error.code, error.line), (ErrorCode::Syntax, Some(2)), "{error:?}");
+            assert!(error.message.contains(named), "{error:?}");
+            assert!(!error.to_string().contains('\u{1b}'), "{error:?}");
+        }
     }
+    svg(Format::D2, "a: \"x\ty\"\r\nb").unwrap();
+}
+
+#[test]
+fn white_space_at_the_end_of_mermaid_is_ignored() {
+    svg(Format::Mermaid, "treemap-beta\n\"a\"\n  \"b\": 1\n   \n \n").unwrap();
 }

@@ -48,6 +48,54 @@ fn hostile_d2_is_inert_or_rejected() {
 }
 
 #[test]
+fn hostile_markdown_is_inert() {
+    for (html, shown) in [
+        ("a <script>alert(1)</script> b", "ab"),
+        ("<div onclick=\"f()\">a<iframe src=\"//x.example\"></iframe></div>", "a"),
+        ("<img src=\"x\" onerror=\"alert(1)\" alt=\"alt\"/>", "alt"),
+        ("[a](javascript:alert(1)) <a href=\"javascript:alert(1)\">b</a>", "ab"),
+        ("![a](https://x.example/a.png)", "a"),
+        (
+            "<svg xmlns=\"http://www.w3.org/2000/svg\"><foreignObject><p>a</p></foreignObject></svg>b",
+            "b",
+        ),
+        ("<b style=\"background:url(https://x.example)\">a</b>", "a"),
+        ("<style>.md blockquote{fill:url(//x.example)}</style>a", "a"),
+        ("<p xmlns:h=\"http://x.example\"><h:script>f()</h:script>a</p>", "a"),
+        ("&lt;script&gt;alert(1)&lt;/script&gt;", "<script>alert(1)</script>"),
+        ("`<script>f()</script>`", "<script>f()</script>"),
+        ("\u{202e}a", "\u{202e}a"),
+    ] {
+        let drawn = svg(Format::D2, &format!("x: |md\n  {html}\n|")).unwrap();
+        assert_eq!(text_of(&drawn), shown, "{html}");
+        assert!(!drawn.contains("x.example"), "{drawn}");
+    }
+}
+
+#[test]
+fn markdown_that_breaks_out_of_its_element_is_rejected() {
+    for html in [
+        "</div></foreignObject><script>alert(1)</script><foreignObject><div>",
+        "</p></body>",
+        "<b>open",
+        "<!DOCTYPE html>",
+        "<p>&undeclared;</p>",
+    ] {
+        let error = svg(Format::D2, &format!("x: |md\n  {html}\n|")).unwrap_err();
+        assert_eq!((error.code, error.line), (ErrorCode::Syntax, Some(1)), "{html}: {error}");
+    }
+}
+
+#[test]
+fn large_markdown_is_drawn_and_deep_markdown_is_rejected() {
+    let markdown = |text: &str| svg(Format::D2, &format!("x: |md\n  {text}\n|"));
+    let word = "W".repeat(20_000);
+    assert!(text_of(&markdown(&word).unwrap()).contains(&word));
+    let error = markdown(&format!("{}deep", "> ".repeat(300))).unwrap_err();
+    assert_eq!(error.code, ErrorCode::TooLarge, "{error}");
+}
+
+#[test]
 fn source_or_image_over_the_limit_is_rejected() {
     let limits = RenderLimits { source_bytes_max: 10, ..RenderLimits::default() };
     let error = render(&request(Format::Mermaid, super::FLOW), &limits).unwrap_err();
