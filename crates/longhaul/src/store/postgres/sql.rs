@@ -61,6 +61,7 @@ statements! {
         LIST_OF_PARENT = "list_of_parent";
         LIST_PENDING = "list_pending";
         LIST_RUNNING = "list_running";
+        QUEUE_TOTALS = "queue_totals";
         QUEUES = "queues";
         RECORDS = "records";
         STEPS = "steps";
