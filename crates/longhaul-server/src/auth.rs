@@ -6,6 +6,7 @@
 mod api_key;
 mod audit_ids;
 mod cache;
+mod failures;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod keys;
@@ -29,6 +30,8 @@ use subtle::ConstantTimeEq as _;
 use api_key::ParsedKey;
 use audit_ids::AuditIds;
 use cache::{AccountCache, CachedKey};
+use failures::FailureLimiter;
+pub(crate) use failures::client_address;
 pub use keys::{IssuedKey, KeySpec};
 pub(crate) use middleware::{PresentedCredential, X_API_KEY, credential};
 pub use middleware::{authenticate, authenticate_proxied};
@@ -52,6 +55,8 @@ pub struct AuthSettings {
     pub grace: Duration,
     /// Requests per second of a tenant without an individual limit. Unlimited if `None`.
     pub requests_per_s: Option<u32>,
+    /// Failed authentication attempts per minute and client address. Unlimited if `None`.
+    pub failures_per_minute: Option<u32>,
     /// Set if other replicas share the store and may change keys and tenants.
     pub shared: bool,
 }
@@ -79,6 +84,11 @@ pub enum AuthError {
     /// The key is unknown, revoked or expired.
     BadKey,
     BadToken(TokenError),
+    /// The credential is invalid, as too many others from the same address were.
+    TooManyFailures {
+        /// Time until the next failed attempt is allowed.
+        retry_in: Duration,
+    },
     /// The token is valid but names no existing tenant.
     NoTenant {
         /// Name of the tenant claim.
@@ -119,6 +129,7 @@ struct Inner {
     clock: Clock,
     cache: AccountCache,
     rates: RateLimiter,
+    failures: FailureLimiter,
     audit_ids: AuditIds,
     /// Last use of each key, written to the store every minute. A std mutex, held for a map access and never
     /// across an await.
@@ -158,6 +169,7 @@ impl Auth {
             cache: AccountCache::new(settings.shared),
             clock,
             rates: RateLimiter::default(),
+            failures: FailureLimiter::default(),
             audit_ids: AuditIds::default(),
             used: Mutex::default(),
         }))
@@ -265,6 +277,9 @@ impl Auth {
         if let Some(cached) = inner.cache.key(parsed.id, &text_hash, now) {
             return Ok(cached);
         }
+        if inner.cache.is_rejected(&text_hash, now) {
+            return Err(AuthError::BadKey);
+        }
         let read_at = now;
         let found = inner.accounts.key(parsed.id).await?;
         // The same work for an unknown key, so that the response time reveals nothing.
@@ -274,7 +289,10 @@ impl Auth {
         let digest = by_its_own.unwrap_or_else(|| inner.keyring.mac(KEY_PURPOSE, message));
         let expected = found.as_ref().map_or([0; 32], |key| key.digest.bytes);
         let is_right = bool::from(digest.ct_eq(&expected));
-        let Some(key) = found.filter(|_| is_right) else { return Err(AuthError::BadKey) };
+        let Some(key) = found.filter(|_| is_right) else {
+            inner.cache.insert_rejected(text_hash, read_at);
+            return Err(AuthError::BadKey);
+        };
         if key.digest.server_key != inner.keyring.current_id() {
             self.redigest(&key, message).await;
         }

@@ -1,4 +1,5 @@
 mod accounts;
+mod auth_failures;
 mod billing;
 mod bodies;
 mod cors;
