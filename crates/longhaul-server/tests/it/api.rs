@@ -10,6 +10,7 @@ mod kinds;
 mod load_shedding;
 mod metrics;
 mod openapi;
+mod openapi_constraints;
 mod outage;
 mod pages;
 mod problems;
