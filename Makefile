@@ -36,7 +36,7 @@ test: check test-doc test-api test-e2e test-bench test-rust ## Check and test ev
 	@echo "make test: everything passed."
 
 .PHONY: check
-check: setup-test ## Check format, project rules, spelling, licences and lints
+check: setup-test ## Check format, project rules, spelling, licences, advisories and lints
 	@echo "== format"
 	cargo fmt --all --check
 	echo "== project rules"
@@ -48,6 +48,8 @@ check: setup-test ## Check format, project rules, spelling, licences and lints
 	shellcheck $$(git grep -lE '^#!.*\b(bash|sh)$$')
 	echo "== licences, bans, sources"
 	cargo deny --locked --log-level error --all-features check bans licenses sources
+	echo "== advisories"
+	scripts/check-advisories
 	echo "== clippy"
 	cargo clippy $(EVERYTHING) --all-targets --quiet -- -D warnings
 	$(MAKE) --no-print-directory check-features

@@ -66,7 +66,12 @@ fn split_where(text: &str, stop: impl Fn(char) -> bool) -> (&str, &str) {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(
     feature = "openapi",
-    schema(value_type = String, example = "1h30m", pattern = r"^(\d+d)?(\d+h)?(\d+m)?(\d+s)?(\d+ms)?$")
+    schema(
+        value_type = String,
+        example = "1h30m",
+        min_length = 2,
+        pattern = "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$"
+    )
 )]
 pub struct DurationText(pub Duration);
 

@@ -26,6 +26,8 @@ macro_rules! responses {
 
 mod account;
 mod bulk;
+#[cfg(feature = "openapi")]
+mod constraints;
 mod history;
 mod job;
 mod json;

@@ -14,7 +14,8 @@
 //! - The working directory is a new folder, also its `TMPDIR`, that is deleted when the attempt ends. The
 //!   programs of a pipeline share it. Data that a later attempt needs belongs on standard output.
 //!
-//! The program is started with fixed arguments and without a shell.
+//! The program is started with fixed arguments and without a shell. It runs as the user of the server or, if that is
+//! root, as [another user](CommandKind::user), who owns the working folder, the payload and the folder for artifacts.
 //!
 //! # Output of a program
 //!
@@ -53,6 +54,7 @@ mod exit_status;
 pub(crate) mod fuzzing;
 mod orphans;
 mod process_group;
+mod program_user;
 mod stderr_protocol;
 mod stderr_reader;
 mod stdin;
@@ -68,6 +70,7 @@ use std::time::Duration;
 use longhaul::job::{Json, Limits};
 use longhaul::{Ctx, Kind};
 
+pub use program_user::{ProgramUser, ProgramUserError};
 pub use work_dir::clear_work_root;
 
 /// Variables that programs inherit from the server.
@@ -104,6 +107,14 @@ pub struct CommandKind {
     env: BTreeMap<OsString, OsString>,
     stdout_bytes_max: usize,
     stop_grace: Duration,
+    run_as: Option<RunAs>,
+}
+
+/// User of the programs, and the command that starts them as this user.
+#[derive(Debug, Clone)]
+struct RunAs {
+    user: ProgramUser,
+    launcher: Vec<OsString>,
 }
 
 /// Programs of a job. The first element of each `argv` is looked up in `PATH` or, if it contains a `/`,
@@ -165,6 +176,7 @@ impl CommandKind {
             env: BTreeMap::new(),
             stdout_bytes_max: Limits::default().result_bytes_max,
             stop_grace: STOP_GRACE,
+            run_as: None,
         }
     }
 
@@ -186,11 +198,30 @@ impl CommandKind {
         self
     }
 
+    /// Runs the programs as another user. `launcher` is a command that calls [`ProgramUser::exec`] with its
+    /// further arguments: the ids of the user and its group, the ids of its groups separated by commas, `--`,
+    /// the program and the program's arguments.
+    ///
+    /// The working folder belongs to the user, who must be able to enter the ancestors of `work_root`. `HOME` is the
+    /// home of the user.
+    pub fn user(
+        mut self,
+        user: ProgramUser,
+        launcher: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Self {
+        let launcher = launcher.into_iter().map(Into::into).collect();
+        self.run_as = Some(RunAs { user, launcher });
+        self
+    }
+
     /// Checks the configuration and creates the kind. Does not look for the programs: a missing one fails
     /// the jobs that need it.
     pub fn build(mut self) -> Result<Kind, CommandError> {
         self.program.resolve(&self.name)?;
         self.work_root = absolute(&self.work_root)?;
+        if let Some(RunAs { user, .. }) = &self.run_as {
+            self.env.entry("HOME".into()).or_insert_with(|| user.home().into());
+        }
         // Read once, so that all jobs get the same values.
         for name in INHERITED {
             // tidy: allow(environment) inherited by programs, not configuration
@@ -227,16 +258,23 @@ impl Program {
         Ok(())
     }
 
-    /// Names the programs without their arguments, which may be secret.
+    /// Names the programs without their folders and their arguments, because tenants see it.
     fn description(&self) -> String {
         match self {
-            Self::Single { argv } => format!("runs {}", argv.first().map_or("", String::as_str)),
+            Self::Single { argv } => {
+                format!("runs {}", display_name(argv.first().map_or("", String::as_str)))
+            }
             Self::Pipeline { steps } => {
                 let names: Vec<_> = steps.iter().map(|step| step.name.as_str()).collect();
                 format!("runs the steps {}", names.join(", "))
             }
         }
     }
+}
+
+/// Returns the name of a program without its folder, which tenants need not know.
+fn display_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
 }
 
 /// Makes the program's path absolute, because it is started in another folder.

@@ -4,9 +4,12 @@
 //! request and stores a [`Principal`] in the request's extensions. Handlers reach the engine only through it.
 
 mod api_key;
+mod audit_ids;
 mod cache;
+mod failures;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod keys;
 mod middleware;
 pub(crate) mod oidc;
 mod rate_limit;
@@ -19,17 +22,17 @@ use std::time::Duration;
 
 use longhaul::blob::Keyring;
 use longhaul::store::StoreError;
-use longhaul::store::accounts::{
-    Accounts, Actor, ApiKey, AuditEntry, KeyDigest, NewKey, Scope, Scopes, Tenant,
-};
+use longhaul::store::accounts::{Accounts, Actor, ApiKey, AuditEntry, KeyDigest, Scopes, Tenant};
 use longhaul::{Clock, TenantId, Timestamp};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
-use ulid::Ulid;
-use zeroize::Zeroizing;
 
-use api_key::{GeneratedKey, ParsedKey};
+use api_key::ParsedKey;
+use audit_ids::AuditIds;
 use cache::{AccountCache, CachedKey};
+use failures::FailureLimiter;
+pub(crate) use failures::client_address;
+pub use keys::{IssuedKey, KeySpec};
 pub(crate) use middleware::{PresentedCredential, X_API_KEY, credential};
 pub use middleware::{authenticate, authenticate_proxied};
 pub(crate) use oidc::parse_url;
@@ -52,6 +55,8 @@ pub struct AuthSettings {
     pub grace: Duration,
     /// Requests per second of a tenant without an individual limit. Unlimited if `None`.
     pub requests_per_s: Option<u32>,
+    /// Failed authentication attempts per minute and client address. Unlimited if `None`.
+    pub failures_per_minute: Option<u32>,
     /// Set if other replicas share the store and may change keys and tenants.
     pub shared: bool,
 }
@@ -79,6 +84,11 @@ pub enum AuthError {
     /// The key is unknown, revoked or expired.
     BadKey,
     BadToken(TokenError),
+    /// The credential is invalid, as too many others from the same address were.
+    TooManyFailures {
+        /// Time until the next failed attempt is allowed.
+        retry_in: Duration,
+    },
     /// The token is valid but names no existing tenant.
     NoTenant {
         /// Name of the tenant claim.
@@ -119,6 +129,8 @@ struct Inner {
     clock: Clock,
     cache: AccountCache,
     rates: RateLimiter,
+    failures: FailureLimiter,
+    audit_ids: AuditIds,
     /// Last use of each key, written to the store every minute. A std mutex, held for a map access and never
     /// across an await.
     used: Mutex<HashMap<String, Timestamp>>,
@@ -128,25 +140,6 @@ impl std::fmt::Debug for Auth {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Auth").field("settings", &self.0.settings).finish_non_exhaustive()
     }
-}
-
-/// A newly created API key, with its text, which is available only now.
-#[derive(Debug)]
-pub struct IssuedKey {
-    pub key: ApiKey,
-    /// The credential that the client sends.
-    pub text: Zeroizing<String>,
-}
-
-/// Parameters of a new API key.
-#[derive(Debug, Clone)]
-pub struct KeySpec {
-    pub tenant: TenantId,
-    pub name: String,
-    pub scopes: Scopes,
-    pub expires_at: Option<Timestamp>,
-    /// Requests per second allowed for this key.
-    pub requests_per_s: Option<u32>,
 }
 
 impl Auth {
@@ -176,6 +169,8 @@ impl Auth {
             cache: AccountCache::new(settings.shared),
             clock,
             rates: RateLimiter::default(),
+            failures: FailureLimiter::default(),
+            audit_ids: AuditIds::default(),
             used: Mutex::default(),
         }))
     }
@@ -282,6 +277,9 @@ impl Auth {
         if let Some(cached) = inner.cache.key(parsed.id, &text_hash, now) {
             return Ok(cached);
         }
+        if inner.cache.is_rejected(&text_hash, now) {
+            return Err(AuthError::BadKey);
+        }
         let read_at = now;
         let found = inner.accounts.key(parsed.id).await?;
         // The same work for an unknown key, so that the response time reveals nothing.
@@ -291,7 +289,10 @@ impl Auth {
         let digest = by_its_own.unwrap_or_else(|| inner.keyring.mac(KEY_PURPOSE, message));
         let expected = found.as_ref().map_or([0; 32], |key| key.digest.bytes);
         let is_right = bool::from(digest.ct_eq(&expected));
-        let Some(key) = found.filter(|_| is_right) else { return Err(AuthError::BadKey) };
+        let Some(key) = found.filter(|_| is_right) else {
+            inner.cache.insert_rejected(text_hash, read_at);
+            return Err(AuthError::BadKey);
+        };
         if key.digest.server_key != inner.keyring.current_id() {
             self.redigest(&key, message).await;
         }
@@ -359,72 +360,6 @@ impl Auth {
         least
     }
 
-    /// Creates a key. `None` if there is no such tenant.
-    pub async fn create_key(
-        &self,
-        spec: &KeySpec,
-        by: &AuditContext,
-    ) -> Result<Option<IssuedKey>, StoreError> {
-        let (text, new) = self.generate_key(spec);
-        let audit = self.audit_entry(by, &spec.tenant, "key.create", &new.id, describe(spec));
-        let created = self.0.accounts.create_key(&new, &audit).await?;
-        Ok(created.map(|key| IssuedKey { key, text }))
-    }
-
-    /// Creates an admin key if the store has no key at all, so that others can be created with it.
-    pub async fn create_first_key(&self) -> Result<Option<IssuedKey>, StoreError> {
-        let spec = KeySpec {
-            tenant: TenantId::default(),
-            name: "first admin key".to_owned(),
-            scopes: [Scope::Admin].into_iter().collect(),
-            expires_at: None,
-            requests_per_s: None,
-        };
-        let (text, new) = self.generate_key(&spec);
-        let server = AuditContext::server();
-        let audit = self.audit_entry(&server, &spec.tenant, "key.create", &new.id, describe(&spec));
-        let created = self.0.accounts.create_first_key(&new, &audit).await?;
-        Ok(created.map(|key| IssuedKey { key, text }))
-    }
-
-    /// Replaces a key by a new one; the old key stays valid for `overlap`. `None` if there is no such key or it
-    /// is no longer valid.
-    pub async fn rotate_key(
-        &self,
-        id: &str,
-        overlap: Duration,
-        by: &AuditContext,
-    ) -> Result<Option<IssuedKey>, StoreError> {
-        let Some(old) = self.0.accounts.key(id).await? else { return Ok(None) };
-        let spec = KeySpec {
-            tenant: old.tenant.clone(),
-            name: old.name.clone(),
-            scopes: old.scopes,
-            expires_at: old.expires_at,
-            requests_per_s: old.requests_per_s,
-        };
-        let (text, new) = self.generate_key(&spec);
-        let detail = format!("replaced by {}", new.id);
-        let audit = self.audit_entry(by, &old.tenant, "key.rotate", id, detail);
-        let ends_at = self.now().after(overlap);
-        let created = self.0.accounts.rotate_key(id, &new, ends_at, &audit).await?;
-        self.0.cache.remove_key(id);
-        Ok(created.map(|key| IssuedKey { key, text }))
-    }
-
-    /// Revokes a key: on this replica at once, on others within 5 s. `None` if there is no such key.
-    pub async fn revoke_key(
-        &self,
-        id: &str,
-        by: &AuditContext,
-    ) -> Result<Option<ApiKey>, StoreError> {
-        let Some(key) = self.0.accounts.key(id).await? else { return Ok(None) };
-        let audit = self.audit_entry(by, &key.tenant, "key.revoke", id, String::new());
-        let revoked = self.0.accounts.revoke_key(id, &audit).await;
-        self.0.cache.remove_key(id);
-        revoked
-    }
-
     /// Drops a tenant from the cache after a change on this replica.
     pub fn forget_tenant(&self, id: &TenantId) {
         self.0.cache.remove_tenant(id);
@@ -438,9 +373,10 @@ impl Auth {
         target: &str,
         detail: String,
     ) -> AuditEntry {
+        let at = self.now();
         AuditEntry {
-            id: Ulid::generate().to_string(),
-            at: self.now(),
+            id: self.0.audit_ids.next(at),
+            at,
             tenant: tenant.clone(),
             actor: by.actor.to_string(),
             action: action.to_owned(),
@@ -448,21 +384,6 @@ impl Auth {
             detail,
             request_id: by.request_id.clone(),
         }
-    }
-
-    fn generate_key(&self, spec: &KeySpec) -> (Zeroizing<String>, NewKey) {
-        let GeneratedKey { id, text } = GeneratedKey::generate();
-        let body = ParsedKey::parse(&text).map_or("", |parsed| parsed.body);
-        let new = NewKey {
-            id,
-            tenant: spec.tenant.clone(),
-            name: spec.name.clone(),
-            scopes: spec.scopes,
-            digest: self.digest(body.as_bytes()),
-            expires_at: spec.expires_at,
-            requests_per_s: spec.requests_per_s,
-        };
-        (text, new)
     }
 
     fn used(&self) -> std::sync::MutexGuard<'_, HashMap<String, Timestamp>> {
@@ -482,10 +403,6 @@ impl AuditContext {
     pub fn server() -> Self {
         Self { actor: Actor::Server, request_id: String::new() }
     }
-}
-
-fn describe(spec: &KeySpec) -> String {
-    format!("{:?}: {:?}", spec.name, spec.scopes)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use self::commands::operations::{bench, copy, doctor, migrate, rotate_key, serve
 #[cfg(feature = "render")]
 use self::commands::render;
 use self::commands::webhooks::{deliveries, endpoints, listen};
-use self::commands::{completions, kinds, openapi, queues, replicas};
+use self::commands::{completions, kinds, openapi, queues, replicas, run_as};
 
 pub(crate) use error::{CliError, CliResult, Exit};
 pub(crate) use output::ui::Ui;
@@ -134,6 +134,9 @@ enum Command {
     #[cfg(feature = "render")]
     #[command(hide = true)]
     RenderWorker,
+    /// Start a program of a job as another user
+    #[command(hide = true)]
+    RunAs(run_as::RunAsArgs),
     /// Measure the throughput and latency of the engine or a server
     Bench(bench::BenchArgs),
     #[command(about = "Print the OpenAPI document of this program, or of the server in --server")]
@@ -177,6 +180,9 @@ pub(crate) fn main() -> ExitCode {
     #[cfg(feature = "render")]
     if matches!(cli.command, Command::RenderWorker) {
         return render::worker();
+    }
+    if let Command::RunAs(args) = &cli.command {
+        return run_as::run(args);
     }
     let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr());
     let mut ui = Ui::terminal(&mut out, &mut err, cli.global.json);
@@ -225,9 +231,10 @@ async fn run(cli: Cli, ui: &mut Ui<'_>) -> CliResult {
         Command::RotateKey(args) => rotate_key::run(args, ui)?,
         #[cfg(feature = "render")]
         Command::Render(args) => render::run(args, ui).await?,
-        // It has ended before there was anything to run it with.
+        // They have ended before there was a runtime.
         #[cfg(feature = "render")]
         Command::RenderWorker => {}
+        Command::RunAs(_) => {}
         Command::Bench(args) => bench::run(args, &global, ui).await?,
         Command::Openapi => openapi::run(&global, ui).await?,
         Command::Completions { shell } => completions::run(shell, ui)?,

@@ -19,7 +19,6 @@ use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{Store, StoreError};
 use longhaul::{BuildError, Clock, Engine};
 use longhaul_kinds::chat::{Chat, ModelServerError};
-use longhaul_kinds::command::CommandError;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +29,7 @@ use crate::auth::{Auth, AuthSettings, IssuedKey, Issuer};
 use crate::config::{Config, Database};
 use crate::listen::{self, ListenerConfig, Tls, TlsError, raise_open_files};
 use crate::webhooks::{Secrets, WebhookDispatcher};
+pub use kinds::{KindError, program_user};
 use longhaul_net::egress;
 pub use payload_store::check_keys;
 use work_dir::ProcessWorkDir;
@@ -109,7 +109,7 @@ pub enum StartError {
     },
     /// Fix the configuration of the kind.
     #[error("cannot run kind {kind:?}: {source}")]
-    Kind { kind: String, source: CommandError },
+    Kind { kind: String, source: KindError },
     /// Fix the configuration of the target.
     #[error("cannot use a target in [chat]: {0}")]
     Chat(#[from] ModelServerError),
@@ -192,7 +192,7 @@ impl Server {
         } else {
             None
         };
-        let work = ProcessWorkDir::acquire(&config.work)
+        let work = ProcessWorkDir::acquire(&config.work, has_program_users(config))
             .map_err(|source| StartError::Data { path: config.work.clone(), source })?;
         let chat = kinds::chat(config, &clock)?;
         let start = async || {
@@ -405,6 +405,7 @@ fn auth_settings(config: &Config) -> AuthSettings {
         require_keys: config.auth.require_keys,
         grace: config.auth.past_due_grace,
         requests_per_s: config.limits.requests_per_s_per_tenant,
+        failures_per_minute: config.auth.failures_per_minute,
         shared: config.database.is_shared(),
     }
 }
@@ -423,6 +424,11 @@ fn settings(config: &Config) -> Settings {
             .map_or(Settings::default().chat_unreachable_wait, |chat| chat.unreachable_wait),
         ..Settings::default()
     }
+}
+
+/// Returns whether this process runs programs as other users.
+fn has_program_users(config: &Config) -> bool {
+    config.role.runs_jobs() && config.kinds.values().any(|kind| kind.user.is_some())
 }
 
 /// Creates a directory that only its owner can read. An existing one is unchanged.

@@ -70,8 +70,8 @@ pub use output_streams::{OutputChunks, OutputPosition, OutputStreamStore};
 pub use replicas::{Heartbeat, REPLICA_FORGOTTEN_AFTER, ReplicaState};
 pub use types::{
     ChangeNotifications, Checkpoint, Claim, ClaimResult, Filter, JobVersion, KindCapacity, Lease,
-    LeaseRef, NewJob, Page, PageRequest, QueueCapacity, QueueState, Renewal, Report, SettleResult,
-    Settlement, Start, SubmitResult,
+    LeaseRef, NewJob, Page, PageRequest, QueueCapacity, QueueState, QueueTotal, Renewal, Report,
+    SettleResult, Settlement, Start, SubmitResult,
 };
 
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
@@ -243,6 +243,11 @@ pub trait MaintenanceStore: Send + Sync {
     /// Adds up to `limit` usage deltas to the hourly totals, for stores that write deltas, and deletes
     /// expired usage rows. Returns the number of deltas.
     async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError>;
+
+    /// Returns the totals of up to `limit` queues over all tenants, without their outboxes: the queues
+    /// with the most pending and running jobs first, then by name. Queues that are neither paused nor
+    /// have such jobs are not listed.
+    async fn queue_totals(&self, limit: usize) -> Result<Vec<QueueTotal>, StoreError>;
 }
 
 /// The registry of running processes.

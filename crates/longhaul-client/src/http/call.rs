@@ -138,7 +138,21 @@ impl Client {
 
     /// Sends a call without a response body.
     pub(super) async fn done(&self, call: Call) -> Result<()> {
-        self.send(&call).await.map(drop)
+        self.bytes(call).await.map(drop)
+    }
+
+    /// Deletes a resource. If it no longer exists at a further attempt, an earlier one whose response was lost has
+    /// deleted it.
+    pub(super) async fn delete(&self, url: Url) -> Result<()> {
+        let call = Call::new(Method::DELETE, url, Repeat::Safe);
+        let mut attempts = Attempts::new(call.repeat);
+        loop {
+            match self.send(&call).await {
+                Ok(_) => return Ok(()),
+                Err(error) if attempts.failures > 0 && is_missing(&error) => return Ok(()),
+                Err(error) => attempts.wait_after(error).await?,
+            }
+        }
     }
 
     async fn send(&self, call: &Call) -> Result<Vec<u8>> {
@@ -235,6 +249,10 @@ impl Client {
     }
 }
 
+fn is_missing(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(problem) if matches!(problem.status, 404 | 410))
+}
+
 fn is_gateway_error(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }
@@ -284,6 +302,34 @@ mod tests {
             assert!(sent.contains("prefer: wait=2\r\n"), "{sent}");
             assert!(sent.ends_with(r#"{"kind":"demo","input":null}"#), "{sent}");
         }
+    }
+
+    #[tokio::test]
+    async fn call_without_a_response_body_is_attempted_three_times() {
+        let lost = String::new;
+        let server = Server::start(vec![lost(), lost(), json("200 OK", "{}")]).await;
+        server.client().pause_queue("mail").await.unwrap();
+        assert_eq!(server.requests().len(), 3);
+
+        let server = Server::start(vec![lost(), lost(), lost(), json("200 OK", "{}")]).await;
+        let error = server.client().revoke_key("k").await.unwrap_err();
+        assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
+        assert_eq!(server.requests().len(), 3);
+    }
+
+    #[tokio::test]
+    async fn deletion_whose_response_was_lost_succeeds() {
+        for (missing, code) in [(410, "job-gone"), (404, "job-not-found")] {
+            let server = Server::start(vec![String::new(), problem(missing, code)]).await;
+            server.client().purge("01KA").await.unwrap();
+            assert_eq!(server.requests().len(), 2);
+            let server = Server::start(vec![problem(missing, code)]).await;
+            let error = server.client().delete_endpoint("ep").await.unwrap_err();
+            assert!(matches!(error, ClientError::Refused(_)), "{error}");
+        }
+        let server = Server::start(vec![String::new(), problem(409, "job-not-finished")]).await;
+        let error = server.client().purge("01KA").await.unwrap_err();
+        assert!(matches!(error, ClientError::Refused(_)), "{error}");
     }
 
     #[tokio::test]

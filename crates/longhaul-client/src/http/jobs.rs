@@ -92,7 +92,7 @@ impl Client {
 
     /// Deletes a finished job and everything stored for it.
     pub async fn purge(&self, id: &str) -> Result<()> {
-        self.done(Call::new(Method::DELETE, self.job_url(id, None)?, Repeat::Never)).await
+        self.delete(self.job_url(id, None)?).await
     }
 
     /// Cancels all matching jobs and returns their number.

@@ -33,7 +33,7 @@ impl Client {
 
     /// Deletes an endpoint.
     pub async fn delete_endpoint(&self, id: &str) -> Result<()> {
-        self.done(self.call(Method::DELETE, &["v1", "endpoints", id], Repeat::Safe)?).await
+        self.delete(self.url(&["v1", "endpoints", id])?).await
     }
 
     /// Replaces the secret of an endpoint; the former one stays valid for a while.

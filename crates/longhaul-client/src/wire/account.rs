@@ -28,10 +28,13 @@ pub enum Scope {
 pub struct KeyRequest {
     /// Tenant of the key. Defaults to `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9A-Za-z][0-9A-Za-z._-]{0,63}$"))]
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
     pub tenant: Option<String>,
     /// Name for people.
-    #[cfg_attr(feature = "openapi", schema(max_length = 200))]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
+    )]
     pub name: String,
     /// Permissions of the key.
     #[cfg_attr(feature = "openapi", schema(min_items = 1))]
@@ -171,11 +174,14 @@ responses! {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TenantRequest {
     /// Unique id: a letter or digit, then up to 63 letters, digits, `.`, `_` or `-`.
-    #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9A-Za-z][0-9A-Za-z._-]{0,63}$"))]
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
     pub id: String,
     /// Name for people. Defaults to the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 200))]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
+    )]
     pub name: Option<String>,
 }
 
@@ -186,7 +192,10 @@ pub struct TenantRequest {
 pub struct TenantPatch {
     /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 200))]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
+    )]
     pub name: Option<String>,
     /// Payment state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,7 +205,7 @@ pub struct TenantPatch {
     pub limits: LimitsPatch,
     /// Customer id at the payment provider.
     #[serde(default, with = "patch", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"))]
     pub billing_id: Option<Option<String>>,
 }
 

@@ -19,9 +19,11 @@ pub struct JobFilter {
     pub status: Vec<Status>,
     /// Matches jobs of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
     pub kind: Option<String>,
     /// Matches jobs in this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
     pub queue: Option<String>,
     /// Matches jobs with all of these labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -28,6 +28,7 @@ macro_rules! submit_types {
         pub struct BatchJob {
             /// Idempotency key: the server accepts one job per key.
             #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "openapi", schema(pattern = "^[!-~]{1,255}$"))]
             pub idempotency_key: Option<String>,
             $($(#[$attribute])* pub $field: $type,)*
         }
@@ -78,7 +79,7 @@ submit_types! {
     timeout: Option<DurationText>,
     /// Labels to find the job by.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_null")]
-    #[cfg_attr(feature = "openapi", schema(nullable))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = super::constraints::labels))]
     labels: BTreeMap<String, String>,
     /// Time to keep the job after it finished. Defaults to the server's configuration.
     #[serde(

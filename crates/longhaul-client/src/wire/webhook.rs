@@ -25,15 +25,21 @@ pub struct WebhookRequest {
     /// URL of the receiver.
     #[cfg_attr(
         feature = "openapi",
-        schema(max_length = 2048, example = "https://example.com/hooks")
+        schema(max_length = 2048, pattern = "^https?://", example = "https://example.com/hooks")
     )]
     pub url: String,
     /// Events to deliver. Defaults to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(example = json!(["job.completed", "job.failed"])))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = super::constraints::events))]
     pub events: Option<Vec<String>>,
-    /// Signing secret, `whsec_…`. Defaults to the tenant's secret.
+    /// Signing secret, `whsec_` and 24 to 64 bytes in base64. Defaults to the tenant's secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(
+            pattern = "^whsec_((([A-Za-z0-9+/]{4}){8,20}([A-Za-z0-9+/][AQgw](==)?|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=?)?)|(([A-Za-z0-9+/]{4}){21}([A-Za-z0-9+/][AQgw](==)?)?))$"
+        )
+    )]
     pub secret: Option<String>,
     /// Amount of job data. Defaults to `thin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,15 +54,19 @@ pub struct EndpointRequest {
     /// URL of the receiver.
     #[cfg_attr(
         feature = "openapi",
-        schema(max_length = 2048, example = "https://example.com/hooks")
+        schema(max_length = 2048, pattern = "^https?://", example = "https://example.com/hooks")
     )]
     pub url: String,
     /// Description for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 200))]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
+    )]
     pub description: Option<String>,
     /// Events to deliver. Defaults to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(schema_with = super::constraints::events))]
     pub events: Option<Vec<String>>,
     /// Amount of job data. Defaults to `thin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,14 +80,18 @@ pub struct EndpointRequest {
 pub struct EndpointPatch {
     /// URL of the receiver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
+    #[cfg_attr(feature = "openapi", schema(max_length = 2048, pattern = "^https?://"))]
     pub url: Option<String>,
     /// Description for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 200))]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")
+    )]
     pub description: Option<String>,
     /// Events to deliver; an empty list is all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(schema_with = super::constraints::events))]
     pub events: Option<Vec<String>>,
     /// Amount of job data in a delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -235,9 +249,14 @@ pub struct DeliveryFilter {
     pub endpoint_id: Option<String>,
     /// Matches events of this job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(pattern = "^[0-7][0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{25}$")
+    )]
     pub job_id: Option<String>,
     /// Matches this type of event.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(schema_with = super::constraints::event_filter))]
     pub event: Option<String>,
     /// Matches events at or after this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]

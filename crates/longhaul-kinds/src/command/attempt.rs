@@ -1,5 +1,6 @@
 //! One attempt of a command job.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -13,7 +14,9 @@ use tokio::sync::Mutex;
 use super::process_group::ProcessGroup;
 use super::stderr_reader::StderrReader;
 use super::work_dir::AttemptDir;
-use super::{CommandKind, PipelineStep, Program, artifacts, exit_status, stdin};
+use super::{
+    CommandKind, PipelineStep, Program, RunAs, artifacts, display_name, exit_status, stdin,
+};
 use crate::unless_cancelled;
 
 pub(super) async fn run(kind: Arc<CommandKind>, ctx: Ctx, input: Json) -> Result<Json, JobError> {
@@ -23,7 +26,10 @@ pub(super) async fn run(kind: Arc<CommandKind>, ctx: Ctx, input: Json) -> Result
         Program::Pipeline { steps } => attempt.pipeline(steps).await,
     };
     let result = match result {
-        Ok(result) => artifacts::store(&ctx, &attempt.artifacts).await.map(|()| result),
+        Ok(result) => {
+            let user = kind.run_as.as_ref().map(|run_as| &run_as.user);
+            artifacts::store(&ctx, &attempt.artifacts, user).await.map(|()| result)
+        }
         Err(error) => Err(error),
     };
     attempt.end().await;
@@ -47,13 +53,16 @@ struct CommandAttempt<'a> {
 
 impl<'a> CommandAttempt<'a> {
     async fn begin(kind: &'a CommandKind, ctx: &'a Ctx, input: &'a Json) -> Result<Self, JobError> {
-        let work_dir = AttemptDir::create(&kind.work_root, ctx.id(), ctx.attempt()).await?;
+        let work_dir = AttemptDir::create(kind, ctx.id(), ctx.attempt()).await?;
         let artifacts = artifacts::create_folder(work_dir.path()).await?;
         let payload = if ctx.job().has_payload {
             Some(ctx.payload().await?.file_in(work_dir.path()).await?)
         } else {
             None
         };
+        if let Some(RunAs { user, .. }) = &kind.run_as {
+            work_dir.give_to(user, [&artifacts].into_iter().chain(&payload)).await?;
+        }
         let (running, reports_progress) = (Mutex::new(None), AtomicBool::new(false));
         Ok(Self { kind, ctx, input, running, work_dir, artifacts, payload, reports_progress })
     }
@@ -95,10 +104,11 @@ impl<'a> CommandAttempt<'a> {
     }
 
     async fn execute(&self, argv: &[String], outputs: &[(&str, Json)]) -> Result<Json, JobError> {
-        let program = argv.first().map_or("", String::as_str);
+        let path = argv.first().map_or("", String::as_str);
+        let program = display_name(path);
         let stdin = stdin::text(self.input, outputs, self.ctx.job())?;
         let mut running = self.running.lock().await;
-        let group = ProcessGroup::spawn(self.command(program, argv.get(1..).unwrap_or_default()))
+        let group = ProcessGroup::spawn(self.command(path, argv.get(1..).unwrap_or_default()))
             .map_err(|error| exit_status::not_started(program, &error))?;
         let mut reader = StderrReader::new(self.ctx);
         let ended = running
@@ -113,7 +123,15 @@ impl<'a> CommandAttempt<'a> {
     }
 
     fn command(&self, program: &str, args: &[String]) -> Command {
-        let mut command = Command::new(program);
+        let mut command = match &self.kind.run_as {
+            None => Command::new(program),
+            Some(RunAs { user, launcher }) => {
+                let mut words = launcher.iter();
+                let mut command = Command::new(words.next().map_or(OsStr::new(""), |word| word));
+                command.args(words).args(user.launcher_args()).arg("--").arg(program);
+                command
+            }
+        };
         command
             .args(args)
             .current_dir(self.work_dir.path())

@@ -9,10 +9,12 @@ use std::time::Duration;
 use longhaul::{JobError, JobId};
 use tokio::runtime::Handle;
 
-use super::orphans;
+use super::{CommandKind, ProgramUser, orphans};
 
 /// Owner only, because the files belong to a job.
 const MODE: u32 = 0o700;
+/// Other users may enter the folder and cannot list it, so that they reach their own working folders.
+const MODE_WITH_USERS: u32 = 0o711;
 
 /// Retries, because a killed process may still be writing a file.
 const DELETE_TRIES: u32 = 10;
@@ -26,16 +28,20 @@ pub(super) struct AttemptDir {
 }
 
 impl AttemptDir {
-    /// Creates a folder below `root`. Its name is unique even if an attempt runs again or a program of a
+    /// Creates a folder below the kind's `work_root`. Its name is unique even if an attempt runs again or a program of a
     /// crashed server is still alive.
-    pub(super) async fn create(root: &Path, job: JobId, attempt: u32) -> Result<Self, JobError> {
-        let (root, prefix) = (root.to_owned(), format!("{job}-{attempt}-"));
+    pub(super) async fn create(
+        kind: &CommandKind,
+        job: JobId,
+        attempt: u32,
+    ) -> Result<Self, JobError> {
+        let (root, prefix) = (kind.work_root.clone(), format!("{job}-{attempt}-"));
+        let has_user = kind.run_as.is_some();
         let creating = tokio::task::spawn_blocking(move || {
-            create(&root, &prefix).map_err(|error| {
-                JobError::retryable(format!(
-                    "cannot create a working folder in {}: {error}",
-                    root.display()
-                ))
+            create(&root, has_user, &prefix).map_err(|error| {
+                // Not in the job's error, because its tenant need not know the path.
+                tracing::warn!(%error, path = %root.display(), "cannot create a working folder");
+                JobError::retryable(format!("cannot create a working folder: {error}"))
             })
         });
         Ok(Self { path: creating.await??, job, deleted: false })
@@ -43,6 +49,22 @@ impl AttemptDir {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Makes a user the owner of the folder and of `content`, which the user can reach only after all of it is owned.
+    pub(super) async fn give_to(
+        &self,
+        user: &ProgramUser,
+        content: impl Iterator<Item = &PathBuf>,
+    ) -> Result<(), JobError> {
+        let (user, folder) = (user.clone(), self.path.clone());
+        let paths: Vec<PathBuf> = content.cloned().chain([folder]).collect();
+        let owning = tokio::task::spawn_blocking(move || {
+            paths.iter().try_for_each(|path| user.own(path)).map_err(|error| {
+                JobError::retryable(format!("cannot prepare the working folder: {error}"))
+            })
+        });
+        owning.await?
     }
 
     /// Deletes the folder. Dropping does the same in the background.
@@ -64,8 +86,11 @@ impl Drop for AttemptDir {
     }
 }
 
-fn create(root: &Path, prefix: &str) -> io::Result<PathBuf> {
+fn create(root: &Path, has_user: bool, prefix: &str) -> io::Result<PathBuf> {
     fs::DirBuilder::new().recursive(true).mode(MODE).create(root)?;
+    if has_user {
+        fs::set_permissions(root, fs::Permissions::from_mode(MODE_WITH_USERS))?;
+    }
     let work_dir = tempfile::Builder::new()
         .prefix(prefix)
         .permissions(fs::Permissions::from_mode(MODE))

@@ -41,7 +41,7 @@ pub(crate) async fn list(engine: &Engine) -> Result<Vec<Queue>> {
 /// Pause a queue. Running jobs continue.
 #[utoipa::path(
     post, path = "/v1/queues/{name}/pause", operation_id = "pauseQueue", tag = "queues",
-    params(("name" = String, Path, description = "The queue.")),
+    params(("name" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description = "The queue.")),
     responses((status = 200, description = "The queue.", body = Queue), QueueProblems),
 )]
 async fn pause_queue(caller: Caller<Control>, NamePath(name): NamePath) -> Result<Json<Queue>> {
@@ -57,7 +57,7 @@ pub(crate) async fn pause(caller: &Caller<Control>, name: &Name) -> Result<()> {
 /// Resume a paused queue.
 #[utoipa::path(
     post, path = "/v1/queues/{name}/resume", operation_id = "resumeQueue", tag = "queues",
-    params(("name" = String, Path, description = "The queue.")),
+    params(("name" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description = "The queue.")),
     responses((status = 200, description = "The queue.", body = Queue), QueueProblems),
 )]
 async fn resume_queue(caller: Caller<Control>, NamePath(name): NamePath) -> Result<Json<Queue>> {

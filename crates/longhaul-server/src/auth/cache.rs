@@ -1,8 +1,11 @@
-//! Cache of verified API keys and of tenants.
+//! Cache of verified and rejected API keys, and of tenants.
 //!
 //! A verified key is cached for five minutes, as long as this replica learns of changes: it polls for them
 //! every 2 s, and when polling has failed for 4 s the cache is bypassed and every request reads the store.
 //! So a key that was revoked on another replica is rejected here within 5 s, whatever fails.
+//!
+//! A text that is no key is remembered for a minute, so that a client that keeps sending it costs no reads of the
+//! store. It cannot become one later, because keys are random.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,6 +21,9 @@ use super::TENANT_FRESH;
 const KEYS_MAX: u64 = 10_000;
 const TENANTS_MAX: u64 = 10_000;
 const KEY_FRESH: Duration = Duration::from_mins(5);
+const REJECTED_MAX: u64 = 10_000;
+/// Time for which a rejected text is remembered.
+const REJECTED_FOR: Duration = Duration::from_mins(1);
 /// Time without a successful poll after which the cache is bypassed.
 const STALE_AFTER: Duration = Duration::from_secs(4);
 
@@ -57,6 +63,8 @@ pub(super) struct CachedTenant {
 #[derive(Debug)]
 pub(super) struct AccountCache {
     keys: Cache<String, Arc<CachedKey>>,
+    /// SHA-256 of rejected texts, and the time of the rejection.
+    rejected: Cache<[u8; 32], Timestamp>,
     tenants: Cache<TenantId, Arc<CachedTenant>>,
     /// Time of the last successful poll in milliseconds; `i64::MAX` if no other replica shares the store.
     refreshed_at: AtomicI64,
@@ -67,6 +75,10 @@ impl AccountCache {
     pub(super) fn new(shared: bool) -> Self {
         Self {
             keys: Cache::builder().max_capacity(KEYS_MAX).time_to_live(KEY_FRESH).build(),
+            rejected: Cache::builder()
+                .max_capacity(REJECTED_MAX)
+                .time_to_live(REJECTED_FOR)
+                .build(),
             tenants: Cache::builder().max_capacity(TENANTS_MAX).build(),
             refreshed_at: AtomicI64::new(if shared { i64::MIN } else { i64::MAX }),
         }
@@ -96,6 +108,16 @@ impl AccountCache {
         let cached = Arc::new(CachedKey { key, text_hash, read_at, use_recorded_at });
         self.keys.insert(id, Arc::clone(&cached));
         cached
+    }
+
+    /// Returns whether this text was rejected within the last minute.
+    pub(super) fn is_rejected(&self, text_hash: &[u8; 32], now: Timestamp) -> bool {
+        let rejected_at = self.rejected.get(text_hash);
+        rejected_at.is_some_and(|rejected_at| now < rejected_at.after(REJECTED_FOR))
+    }
+
+    pub(super) fn insert_rejected(&self, text_hash: [u8; 32], rejected_at: Timestamp) {
+        self.rejected.insert(text_hash, rejected_at);
     }
 
     /// Returns a tenant that was read within the last 30 s.

@@ -13,7 +13,7 @@ use base64::prelude::BASE64_STANDARD;
 
 use super::api_key::is_key;
 use super::rate_limit::{RateAllowance, RateExceeded};
-use super::{Auth, AuthError, Principal};
+use super::{Auth, AuthError, Principal, client_address};
 use crate::api::http::respond::set_header;
 use crate::problem::{Code, Problem, Result};
 use crate::secret::Secret;
@@ -32,7 +32,7 @@ pub(crate) struct PresentedCredential(pub(crate) Option<Secret>);
 pub async fn authenticate(State(auth): State<Auth>, request: Request, next: Next) -> Response {
     let presented = credential_text(request.headers());
     let text = presented.as_ref().map(Option::as_deref).map_err(|_| AuthError::BadKey);
-    let principal = auth.principal(text).await;
+    let principal = auth.limit_failures(auth.principal(text).await, client_address(&request));
     run_as(&auth, principal, request, next).await
 }
 
@@ -45,7 +45,7 @@ pub async fn authenticate_proxied(
 ) -> Response {
     let presented = proxy_credential(&auth, request.headers());
     let credential = presented.as_ref().ok().copied().flatten().and_then(Secret::new);
-    let principal = auth.principal(presented).await;
+    let principal = auth.limit_failures(auth.principal(presented).await, client_address(&request));
     request.extensions_mut().insert(PresentedCredential(credential));
     run_as(&auth, principal, request, next).await
 }
@@ -158,6 +158,10 @@ fn to_problem(error: AuthError) -> Problem {
         }
         AuthError::BadKey => invalid("the API key is unknown, revoked or expired"),
         AuthError::BadToken(error) => invalid(error.to_string()),
+        AuthError::TooManyFailures { retry_in } => {
+            let detail = "too many requests with invalid credentials from this address";
+            Problem::new(Code::TooManyRequests, detail).retry_after(retry_in)
+        }
         AuthError::NoTenant { claim, named: Some(tenant) } => {
             let detail =
                 format!("unknown tenant {:?} in the token's claim {claim:?}", tenant.as_str());

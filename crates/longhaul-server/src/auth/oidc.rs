@@ -47,6 +47,8 @@ pub struct OidcSettings {
     pub scope_prefix: String,
     /// URL of the issuer's JWKS. Found by discovery if absent.
     pub jwks_url: Option<String>,
+    /// Longest time that a token is accepted after it was issued.
+    pub lifetime_max: Duration,
 }
 
 /// Defect of a token. Sent to the caller, so it never quotes the token.
@@ -76,6 +78,8 @@ pub enum TokenError {
     Audience,
     #[error("the token has expired")]
     Expired,
+    #[error("the token was issued too long ago, whatever its expiry; request a new one")]
+    TooOld,
     #[error("the token is not valid yet")]
     NotYetValid,
     #[error("the token has no valid claim {0:?}")]

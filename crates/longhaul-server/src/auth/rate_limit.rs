@@ -32,22 +32,27 @@ pub(super) struct RateExceeded {
     pub(super) retry_in: Duration,
 }
 
-/// Counts one request at `per_s` per second, with a burst of one second's worth.
-fn check(next: &AtomicI64, per_s: u32, now_micros: i64) -> Result<RateAllowance, RateExceeded> {
+/// Counts one request at `count` per `window`, with a burst of one window's worth.
+fn check(
+    next: &AtomicI64,
+    count: u32,
+    window: i64,
+    now_micros: i64,
+) -> Result<RateAllowance, RateExceeded> {
     // `next` is the theoretical arrival time: each request advances it by its cost, and it may be at most a
-    // second ahead of now.
-    let cost = (SECOND_MICROS / i64::from(per_s.max(1))).max(1);
+    // window ahead of now.
+    let cost = (window / i64::from(count.max(1))).max(1);
     let mut seen = next.load(Ordering::Relaxed);
     loop {
         let moved = seen.max(now_micros) + cost;
-        let over = moved - now_micros - SECOND_MICROS.max(cost);
+        let over = moved - now_micros - window.max(cost);
         if over > 0 {
             return Err(RateExceeded { retry_in: micros(over) });
         }
         match next.compare_exchange_weak(seen, moved, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => {
                 let ahead = moved - now_micros;
-                let remaining = (SECOND_MICROS - ahead).max(0) / cost;
+                let remaining = (window - ahead).max(0) / cost;
                 let remaining = u32::try_from(remaining).unwrap_or(u32::MAX);
                 return Ok(RateAllowance { remaining, full_in: micros(ahead) });
             }
@@ -78,11 +83,31 @@ impl RateLimiter {
         per_s: u32,
         now: Timestamp,
     ) -> Result<RateAllowance, RateExceeded> {
+        self.count(caller, per_s, SECOND_MICROS, now)
+    }
+
+    /// Like [`RateLimiter::check`], with a limit per minute.
+    pub(super) fn check_per_minute(
+        &self,
+        caller: &str,
+        per_minute: u32,
+        now: Timestamp,
+    ) -> Result<RateAllowance, RateExceeded> {
+        self.count(caller, per_minute, 60 * SECOND_MICROS, now)
+    }
+
+    fn count(
+        &self,
+        caller: &str,
+        count: u32,
+        window: i64,
+        now: Timestamp,
+    ) -> Result<RateAllowance, RateExceeded> {
         let next = match self.0.get(caller) {
             Some(cached) => cached,
             None => self.0.get_with(caller.to_owned(), Arc::default),
         };
-        check(&next, per_s, now.as_millis().saturating_mul(1_000))
+        check(&next, count, window, now.as_millis().saturating_mul(1_000))
     }
 }
 

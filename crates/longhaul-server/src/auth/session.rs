@@ -3,7 +3,6 @@
 //! The server stores nothing, so that every replica accepts every session, and revoking a key ends its
 //! sessions.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::extract::Request;
@@ -15,9 +14,8 @@ use longhaul::Timestamp;
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
+use super::Auth;
 use super::middleware::run_as;
-use super::{Auth, RateExceeded};
-use crate::problem::{Code, Problem, Result};
 use crate::secret::Secret;
 
 /// Domain separation of encrypted sessions.
@@ -28,8 +26,6 @@ const FORM_PURPOSE: &[u8] = b"dashboard form";
 pub(crate) const SESSION_COOKIE: &str = "__Host-longhaul";
 /// Lifetime of a session.
 pub(crate) const SESSION_LASTS: Duration = Duration::from_hours(12);
-/// Sign-in attempts per second and address. Keys cannot be guessed; this bounds the cost of trying.
-const SIGN_INS_PER_S: u32 = 5;
 
 impl Auth {
     /// Encrypts a key or token into a session that lasts `SESSION_LASTS`.
@@ -59,16 +55,6 @@ impl Auth {
             keyring.ids().filter_map(|id| keyring.mac_by(id, FORM_PURPOSE, session.as_bytes()));
         let Ok(token) = BASE64_URL_SAFE_NO_PAD.decode(token) else { return false };
         digests.any(|digest| bool::from(digest.as_slice().ct_eq(&token)))
-    }
-
-    /// Counts a sign-in attempt against the address's limit.
-    pub(crate) fn count_sign_in(&self, address: Option<IpAddr>) -> Result<()> {
-        let from = address.map_or_else(|| "unknown".to_owned(), |address| address.to_string());
-        let counted = self.0.rates.check(&format!("sign-in {from}"), SIGN_INS_PER_S, self.now());
-        counted.map(|_| ()).map_err(|RateExceeded { retry_in }| {
-            let detail = "too many sign-in attempts from this address";
-            Problem::new(Code::TooManyRequests, detail).retry_after(retry_in)
-        })
     }
 
     /// Runs a request as the principal of its session. The session's credential must still be valid, because the user

@@ -10,6 +10,7 @@ pub(super) mod queues;
 #[cfg(feature = "render")]
 pub(super) mod render;
 pub(super) mod replicas;
+pub(super) mod run_as;
 pub(super) mod webhooks;
 
 use longhaul_client::ClientError;

@@ -192,6 +192,7 @@ fn issuer(oidc: OidcConfig) -> Option<OidcSettings> {
         scope_claim: oidc.scope_claim,
         scope_prefix: oidc.scope_prefix,
         jwks_url: oidc.jwks_url,
+        lifetime_max: oidc.lifetime_max,
     })
 }
 

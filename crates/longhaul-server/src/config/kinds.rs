@@ -8,6 +8,7 @@ use longhaul::job::{Limits, Name, Retry};
 use super::check::Check;
 use super::error::{hint, nearest};
 use super::http::{self, HttpKindConfig};
+use super::parsers::not_empty;
 use super::schema::{count, name, span, switch};
 use super::settings::{MOMENT, RUNNING_MAX};
 use super::table_reader::{TableReader, read_named_tables};
@@ -38,6 +39,8 @@ pub struct KindConfig {
     pub retry_after: Option<Duration>,
     /// True if jobs may have a payload.
     pub payload: bool,
+    /// User of the programs. Defaults to that of the server.
+    pub user: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +91,7 @@ fn kind(
     let retry_after = span(Duration::from_secs(1)..=Duration::from_hours(1));
     let retry_after = table.value("retry_after", &retry_after);
     let payload = table.value("payload", &switch());
+    let user = table.value("user", &not_empty("the name of a user of this machine"));
     let retry = Retry {
         max_attempts: attempts.unwrap_or(Retry::JOB.max_attempts),
         first: first.unwrap_or(Retry::JOB.first),
@@ -100,6 +104,12 @@ fn kind(
         table.value_with::<()>("retry_max", refuse);
     }
     let runner = runner?;
+    if let (KindRunner::Http(_), Some(_)) = (&runner, &user) {
+        let refuse = |entry: &ConfigEntry, key: &str| {
+            Err(entry.refused(key, "a kind with `http` runs no program"))
+        };
+        table.value_with::<()>("user", refuse);
+    }
     // Payloads are the request bodies of an endpoint.
     let payload = payload.unwrap_or(matches!(runner, KindRunner::Http(_)));
     let queue = queue.unwrap_or_else(Name::default_queue);
@@ -112,6 +122,7 @@ fn kind(
         retry,
         retry_after,
         payload,
+        user,
     })
 }
 

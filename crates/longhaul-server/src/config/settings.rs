@@ -93,6 +93,10 @@ settings! {
         /// Time that a tenant with an overdue payment keeps full access. After it, or when the
         /// tenant is suspended: 402.
         past_due_grace: Duration = "0s", span(Duration::ZERO..=DAY * 366);
+        /// Requests with an invalid key or token that a client address may send per minute, also in a
+        /// burst; an IPv6 address counts as its /64 network. Above it they get 429 instead of 401.
+        /// Requests with a valid credential are not affected. Counted by each replica. 0 is no limit.
+        failures_per_minute: Option<u32> = 20, limit_up_to(1_000_000);
     }
 
     /// Tokens of an OpenID Connect issuer.
@@ -114,6 +118,10 @@ settings! {
         /// URL of the issuer's public keys. "" discovers it through the issuer's
         /// /.well-known/openid-configuration.
         jwks_url: Option<String> = "", parsers::optional_url();
+        /// Longest time that a token is accepted after it was issued (its claim "iat", otherwise
+        /// "nbf"), whatever its "exp". Tokens cannot be revoked, so this limits the use of a stolen one.
+        /// A token with neither claim must expire within this time.
+        lifetime_max: Duration = "24h", span(Duration::from_mins(1)..=DAY * 366);
     }
 
     /// Payment provider.

@@ -62,7 +62,11 @@ fn empty_configuration_gives_the_documented_defaults() {
     let expected = Config {
         listen: "127.0.0.1:8080".parse().unwrap(),
         stripe_secret: None,
-        auth: AuthConfig { require_keys: false, past_due_grace: Duration::ZERO },
+        auth: AuthConfig {
+            require_keys: false,
+            past_due_grace: Duration::ZERO,
+            failures_per_minute: Some(20),
+        },
         oidc: None,
         metrics_listen: None,
         data: "./longhaul-data".into(),
@@ -289,6 +293,7 @@ fn oidc_issuer_settings_are_read() {
         scope_claim: "scope".into(),
         scope_prefix: "longhaul:".into(),
         jwks_url: None,
+        lifetime_max: Duration::from_hours(24),
     };
     assert_eq!(input.config().oidc, Some(expected));
 }

@@ -18,7 +18,7 @@ use crate::api::AppState;
 use crate::api::http::body;
 use crate::api::http::params::Pairs;
 use crate::api::http::site_guard::host;
-use crate::auth::{AuthError, Principal};
+use crate::auth::{AuthError, Principal, client_address};
 use crate::listen::{ClientInfo, Scheme};
 use crate::problem::{Code, Problem, Result};
 use crate::secret::Secret;
@@ -48,8 +48,7 @@ pub(super) async fn show(
 
 pub(super) async fn sign_in(State(state): State<AppState>, request: Request) -> Result<Response> {
     let session = Session::of(&state.auth, request.headers());
-    let client = request.extensions().get::<ClientInfo>().map(|client| client.address);
-    state.auth.count_sign_in(client)?;
+    let client = client_address(&request);
     let (parts, content) = request.into_parts();
     let bytes = body::read(&parts.headers, content, body::SMALL_BYTES_MAX).await?;
     let form = Form::new(form_urlencoded::parse(&bytes).into_owned().collect());
@@ -65,7 +64,7 @@ pub(super) async fn sign_in(State(state): State<AppState>, request: Request) -> 
     let Some(credential) = form.text("key").as_deref().and_then(Secret::new) else {
         return retry("Enter an API key.");
     };
-    if let Err(refusal) = state.auth.verified_principal(credential.expose()).await {
+    if let Err(refusal) = state.auth.sign_in(credential.expose(), client).await {
         return retry(&rejection_message(refusal)?);
     }
     let Some(cookie) = session::begin(&state.auth, &credential) else {
@@ -89,6 +88,10 @@ fn rejection_message(refusal: AuthError) -> Result<String> {
             "This key is unknown, revoked or expired.".to_owned()
         }
         AuthError::BadToken(error) => format!("Token rejected: {error}."),
+        AuthError::TooManyFailures { retry_in } => {
+            let detail = "too many failed sign-in attempts from this address";
+            return Err(Problem::new(Code::TooManyRequests, detail).retry_after(retry_in));
+        }
         AuthError::NoTenant { claim, .. } => {
             format!("The token is valid, but its claim {claim:?} names no tenant of this server.")
         }

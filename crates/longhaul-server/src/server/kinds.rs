@@ -1,13 +1,17 @@
 //! Creates the kinds of the engine from the configuration.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use longhaul::blob::Keyring;
 use longhaul::job::Name;
 use longhaul::{Clock, Kind};
 use longhaul_kinds::chat::{Chat, ModelServer, ModelServerError};
-use longhaul_kinds::command::{CommandError, CommandKind, PipelineStep, Program};
+use longhaul_kinds::command::{
+    CommandError, CommandKind, PipelineStep, Program, ProgramUser, ProgramUserError,
+};
 use longhaul_kinds::http::{self, HttpKind};
 
 use crate::api::CallerUrls;
@@ -15,6 +19,27 @@ use crate::api::CallerUrls;
 use crate::api::RenderApi;
 use crate::config::{self, ChatTarget, Config, HttpKindConfig, KindRunner, StepCommand};
 use longhaul_net::egress;
+
+/// Hidden command of this program that starts a program as another user.
+const RUN_AS: &str = "run-as";
+
+/// Error of a configured kind.
+#[derive(Debug, thiserror::Error)]
+pub enum KindError {
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    #[error("user: {0}")]
+    User(#[from] ProgramUserError),
+    /// Move the working directories.
+    #[error(
+        "user: {user:?} may not enter {}, which contains the working directories of jobs; set `work` to a \
+         directory that this user may enter, for example \"/var/lib/longhaul-work\"",
+        folder.display()
+    )]
+    Unreachable { user: String, folder: PathBuf },
+    #[error("user: cannot find the file of this program: {0}")]
+    Launcher(io::Error),
+}
 
 /// Returns the limit on concurrent jobs: the sum of all kinds.
 pub(super) fn concurrency(config: &Config, chat: Option<&Chat>) -> usize {
@@ -65,13 +90,7 @@ pub(super) fn render(config: &Config) -> Option<Kind> {
     if !config.role.runs_jobs() {
         return Some(Kind::remote(RenderKind::NAME).queue(queue()).accepts_payload(false));
     }
-    // Starts the same program even if its file has been replaced.
-    let this = if cfg!(target_os = "linux") {
-        Ok("/proc/self/exe".into())
-    } else {
-        std::env::current_exe()
-    };
-    let this = this.ok()?.into_os_string();
+    let this = this_program().ok()?;
     let kind = RenderKind::new([this, "render-worker".into()]).limits(render_limits(render));
     Some(kind.build().concurrency(render.workers))
 }
@@ -124,7 +143,7 @@ pub(super) fn configured_kind(
     kind: &config::KindConfig,
     config: &Config,
     deps: &KindDeps<'_>,
-) -> Result<Kind, CommandError> {
+) -> Result<Kind, KindError> {
     let runs_here = config.role.runs_jobs();
     let built = match &kind.runner {
         KindRunner::Http(target) if runs_here => http(name, kind, target, deps),
@@ -132,9 +151,12 @@ pub(super) fn configured_kind(
             Kind::remote(name.as_str()).idempotency_fields(http::idempotency_fields)
         }
         KindRunner::Command(argv) if runs_here => {
-            command(name, Program::Single { argv: argv.clone() }, config, deps)?
+            let program = Program::Single { argv: argv.clone() };
+            command(name, program, kind.user.as_deref(), config, deps)?
         }
-        KindRunner::Steps(steps) if runs_here => command(name, pipeline(steps), config, deps)?,
+        KindRunner::Steps(steps) if runs_here => {
+            command(name, pipeline(steps), kind.user.as_deref(), config, deps)?
+        }
         // The programs need not exist on this machine.
         KindRunner::Command(_) | KindRunner::Steps(_) => Kind::remote(name.as_str()),
     };
@@ -192,12 +214,38 @@ fn pipeline(steps: &[StepCommand]) -> Program {
 fn command(
     name: &Name,
     program: Program,
+    user: Option<&str>,
     config: &Config,
     deps: &KindDeps<'_>,
-) -> Result<Kind, CommandError> {
+) -> Result<Kind, KindError> {
     let limits = config.limits.job();
-    CommandKind::new(name.as_str(), program, deps.work_root)
+    let mut kind = CommandKind::new(name.as_str(), program, deps.work_root)
         .stdout_bytes_max(limits.result_bytes_max.max(limits.step_bytes_max))
-        .stop_grace(config.worker.cancel_grace)
-        .build()
+        .stop_grace(config.worker.cancel_grace);
+    if let Some(user) = user {
+        let launcher = this_program().map_err(KindError::Launcher)?;
+        kind = kind.user(program_user(user, config)?, [launcher, RUN_AS.into()]);
+    }
+    Ok(kind.build()?)
+}
+
+/// Looks up the user of a kind, and checks that it can reach the working directories of its jobs.
+pub fn program_user(name: &str, config: &Config) -> Result<ProgramUser, KindError> {
+    let user = ProgramUser::find(name)?;
+    // A missing data directory will be created for the server's user only.
+    let will_block = !config.data.exists() && config.work.starts_with(&config.data);
+    let blocking = will_block.then(|| config.data.clone());
+    match blocking.or_else(|| user.cannot_enter(&config.work)) {
+        None => Ok(user),
+        Some(folder) => Err(KindError::Unreachable { user: user.name().to_owned(), folder }),
+    }
+}
+
+/// Returns the path of this program, even if its file has been replaced.
+fn this_program() -> io::Result<OsString> {
+    if cfg!(target_os = "linux") {
+        Ok("/proc/self/exe".into())
+    } else {
+        std::env::current_exe().map(PathBuf::into_os_string)
+    }
 }

@@ -2,11 +2,10 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use longhaul_kinds::command::clear_work_root;
-
-use super::create_private;
 
 /// Extension of the lock file that the owner of a directory holds.
 const LOCK: &str = "lock";
@@ -21,9 +20,10 @@ pub(super) struct ProcessWorkDir {
 
 impl ProcessWorkDir {
     /// Creates a directory for this process, and clears those of dead processes after killing their
-    /// programs.
-    pub(super) fn acquire(work: &Path) -> io::Result<Self> {
-        create_private(work)?;
+    /// programs. If programs run as other users, these may enter a new `work` directory, but not list it.
+    pub(super) fn acquire(work: &Path, has_users: bool) -> io::Result<Self> {
+        let mode = if has_users { 0o711 } else { 0o700 };
+        fs::DirBuilder::new().recursive(true).mode(mode).create(work)?;
         for entry in fs::read_dir(work)? {
             let lock_path = entry?.path();
             if lock_path.extension().is_some_and(|extension| extension == LOCK) {
@@ -80,13 +80,13 @@ mod tests {
     #[test]
     fn work_dirs_of_dead_processes_are_cleared() {
         let data = tempfile::tempdir().unwrap();
-        let living = ProcessWorkDir::acquire(data.path()).unwrap();
+        let living = ProcessWorkDir::acquire(data.path(), false).unwrap();
         fs::create_dir(living.path()).unwrap();
         let dead = data.path().join("1-dead");
         fs::create_dir(&dead).unwrap();
         fs::write(dead.join("payload"), "x").unwrap();
         fs::write(dead.with_extension(LOCK), "").unwrap();
-        let second = ProcessWorkDir::acquire(data.path()).unwrap();
+        let second = ProcessWorkDir::acquire(data.path(), false).unwrap();
         assert!(living.path().exists() && !dead.exists());
         drop((living, second));
         assert_eq!(names(data.path()), Vec::<PathBuf>::new());

@@ -1,4 +1,5 @@
 mod accounts;
+mod auth_failures;
 mod billing;
 mod bodies;
 mod cors;
@@ -9,6 +10,7 @@ mod kinds;
 mod load_shedding;
 mod metrics;
 mod openapi;
+mod openapi_constraints;
 mod outage;
 mod pages;
 mod problems;

@@ -14,10 +14,10 @@ mod listen;
 mod logs;
 mod migrate;
 mod oidc;
-#[cfg(target_os = "linux")]
-mod orphans;
 mod payloads;
 mod process_memory;
+#[cfg(target_os = "linux")]
+mod programs;
 mod proxy;
 mod readme;
 mod redact;

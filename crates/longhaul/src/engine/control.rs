@@ -11,7 +11,7 @@ use crate::failpoint::{self, Failpoint};
 use crate::job::{
     Command, Job, JobId, Json, Name, Record, Status, Step, Timestamp, Transition, UsageRow,
 };
-use crate::store::{Filter, Page, PageRequest, QueueState, ReplicaState, StoreError};
+use crate::store::{Filter, Page, PageRequest, QueueState, QueueTotal, ReplicaState, StoreError};
 
 /// Jobs that a bulk command reads and changes at a time.
 const BULK_PAGE: usize = 500;
@@ -206,6 +206,12 @@ impl Engine {
     /// Returns the tenant's queues that have unfinished jobs or are paused.
     pub async fn queues(&self) -> Result<Vec<QueueState>, StoreError> {
         self.shared.store.queues(&self.tenant).await
+    }
+
+    /// Returns the totals of up to `limit` queues over all tenants, the longest first. For operators: no
+    /// tenant's request should be answered with them.
+    pub async fn queue_totals(&self, limit: usize) -> Result<Vec<QueueTotal>, StoreError> {
+        self.shared.store.queue_totals(limit).await
     }
 
     /// Stops claims from one of the tenant's queues. Running jobs continue.

@@ -42,11 +42,22 @@ impl Timestamp {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// Parses RFC 3339, with any offset.
+    /// Parses RFC 3339, with any offset. Later instants become [`Timestamp::MAX`], because
+    /// `9999-12-31T23:59:59Z` is a usual way to write "never".
     pub fn parse(text: &str) -> Option<Self> {
-        let instant: jiff::Timestamp = text.parse().ok()?;
-        Some(Self(instant.as_millisecond())).filter(|at| *at <= Self::MAX)
+        match text.parse::<jiff::Timestamp>() {
+            Ok(instant) => Some(Self(instant.as_millisecond()).min(Self::MAX)),
+            Err(_) => is_after_all(text).then_some(Self::MAX),
+        }
     }
+}
+
+/// Returns whether the text is an instant of the last days of the year 9999, which jiff's timestamps cannot represent.
+fn is_after_all(text: &str) -> bool {
+    let Ok(pieces) = jiff::fmt::temporal::Pieces::parse(text) else { return false };
+    let date = pieces.date();
+    let is_instant = pieces.time().is_some() && pieces.to_numeric_offset().is_some();
+    is_instant && date.year() == 9999 && date.month() == 12 && date.day() >= 30
 }
 
 impl From<Timestamp> for SystemTime {
@@ -90,6 +101,22 @@ mod tests {
         assert_eq!(at.to_string(), "2026-11-15T08:00:00.123Z");
         assert_eq!(Timestamp::parse(&Timestamp::MAX.to_string()), Some(Timestamp::MAX));
         assert_eq!(Timestamp::parse("yesterday"), None);
+    }
+
+    #[test]
+    fn instants_after_the_largest_one_become_it() {
+        for text in [
+            "9999-12-30T00:00:00.001Z",
+            "9999-12-30T22:00:01Z",
+            "9999-12-31T23:59:59Z",
+            "9999-12-31T23:59:59.999-23:59",
+        ] {
+            assert_eq!(Timestamp::parse(text), Some(Timestamp::MAX), "{text}");
+        }
+        for text in ["9999-12-31", "9999-12-31T23:59:59", "10000-01-01T00:00:00Z", "9999-13-31T00Z"]
+        {
+            assert_eq!(Timestamp::parse(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -207,6 +207,7 @@ macro_rules! store_conformance {
                 paused_queue_is_listed_while_empty,
                 pausing_twice_is_fine,
                 pausing_stops_one_tenant_only,
+                queue_totals_sum_over_all_tenants,
                 long_paused_queue_does_not_hide_what_is_behind_it,
                 resumed_queue_is_back_where_it_would_have_been,
                 job_that_becomes_due_in_a_paused_queue_stays_there,

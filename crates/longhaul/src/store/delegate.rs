@@ -91,6 +91,7 @@ macro_rules! delegate_store {
                 orphan_blobs(blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError>;
                 blob_bytes(tenant: &TenantId) -> Result<u64, StoreError>;
                 roll_up_usage(limit: usize) -> Result<usize, StoreError>;
+                queue_totals(limit: usize) -> Result<Vec<QueueTotal>, StoreError>;
             }
             $crate::delegate_store! { @methods [$($generics)*] ReplicaStore for $wrapper, $call;
                 heartbeat(heartbeat: &Heartbeat) -> Result<(), StoreError>;

@@ -11,7 +11,9 @@ use super::columns::{FromRow, ReadColumns, from_columns, limit};
 use super::endpoints::Endpoint;
 use super::limits::LimitCounter;
 use super::stored_job::StoredJob;
-use super::{Blob, BlobRef, Filter, Heartbeat, JobVersion, PageRequest, QueueState, ReplicaState};
+use super::{
+    Blob, BlobRef, Filter, Heartbeat, JobVersion, PageRequest, QueueState, QueueTotal, ReplicaState,
+};
 use crate::job::{
     Event, Job, Name, PreviousState, Retention, Status, Step, Timestamp, TokenBucket, Tokens,
     Usage, UsageMeter, UsageRow,
@@ -26,6 +28,7 @@ from_columns! {
     Retention { completed, failed }
     Step { name, position, output, alone, attempt, started_at, completed_at }
     QueueState { name, paused, pending, running, oldest_due_at }
+    QueueTotal { name, paused, pending, running }
     Usage { jobs, run_ms, payload_bytes, steps, tokens }
     Tokens { prompt, completion }
     Blob {

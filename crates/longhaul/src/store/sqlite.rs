@@ -44,8 +44,8 @@ use self::queries::{find, list, queues};
 use super::{
     Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
     Heartbeat, JobStore, JobVersion, LeaseRef, MaintenanceStore, NewJob, Page, PageRequest,
-    QueueState, Renewal, ReplicaState, ReplicaStore, Report, SettleResult, Settlement, Store,
-    StoreError, SubmitResult, WorkerStore,
+    QueueState, QueueTotal, Renewal, ReplicaState, ReplicaStore, Report, SettleResult, Settlement,
+    Store, StoreError, SubmitResult, WorkerStore,
 };
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
@@ -350,6 +350,10 @@ impl MaintenanceStore for SqliteStore {
 
     async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
         self.writer.call(move |tx| maintenance::usage::forget(tx, limit)).await
+    }
+
+    async fn queue_totals(&self, limit: usize) -> Result<Vec<QueueTotal>, StoreError> {
+        self.read(move |tx| queues::queue_totals(tx, limit)).await
     }
 }
 

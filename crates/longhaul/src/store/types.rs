@@ -134,6 +134,19 @@ pub struct QueueState {
     pub oldest_due_at: Option<Timestamp>,
 }
 
+/// A queue's jobs, summed over all tenants that use its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueTotal {
+    /// Queue name.
+    pub name: Name,
+    /// Number of tenants that paused it.
+    pub paused: u64,
+    /// Number of pending jobs, due or not.
+    pub pending: u64,
+    /// Number of running jobs.
+    pub running: u64,
+}
+
 /// The version and status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobVersion {

@@ -19,8 +19,8 @@ use longhaul::job::{
 use longhaul::store::{
     Blob, BlobRef, BlobRole, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
     Heartbeat, JobStore, JobVersion, Lease, LeaseRef, MaintenanceStore, NewJob, Page, PageRequest,
-    QueueState, REPLICA_FORGOTTEN_AFTER, Renewal, ReplicaState, ReplicaStore, Report, SettleResult,
-    Settlement, Start, Store, StoreError, SubmitResult, WorkerStore,
+    QueueState, QueueTotal, REPLICA_FORGOTTEN_AFTER, Renewal, ReplicaState, ReplicaStore, Report,
+    SettleResult, Settlement, Start, Store, StoreError, SubmitResult, WorkerStore,
 };
 
 use state::{Row, State, StoredBlob};
@@ -447,6 +447,10 @@ impl MaintenanceStore for ModelStore {
         self.state().forget_usage(self.now());
         Ok(0)
     }
+
+    async fn queue_totals(&self, limit: usize) -> Result<Vec<QueueTotal>, StoreError> {
+        Ok(queues::totals(&self.state(), limit))
+    }
 }
 
 #[async_trait]
@@ -469,10 +473,8 @@ impl ReplicaStore for ModelStore {
 
     async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
         let (state, now) = (self.state(), self.now());
-        let shown = |known: &ReplicaState| {
-            let alive = known.heartbeat.is_alive(known.seen_at, now);
-            ReplicaState { alive, ..known.clone() }
-        };
+        let alive = |known: &ReplicaState| known.heartbeat.is_alive(known.seen_at, now);
+        let shown = |known: &ReplicaState| ReplicaState { alive: alive(known), ..known.clone() };
         Ok(state.replicas.values().map(shown).collect())
     }
 

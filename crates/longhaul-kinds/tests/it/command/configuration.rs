@@ -27,8 +27,10 @@ fn pipeline_needs_steps_with_unique_names() {
 }
 
 #[test]
-fn kind_description_omits_arguments() {
-    let argv = vec!["curl".to_owned(), "--user=me:secret".to_owned()];
-    let kind = CommandKind::new("work", Program::Single { argv }, "work").build().unwrap();
-    assert_eq!(kind.settings().description.as_str(), "runs curl");
+fn kind_description_omits_folders_and_arguments() {
+    for program in ["curl", "./curl", "/opt/tools/curl"] {
+        let argv = vec![program.to_owned(), "--user=me:secret".to_owned()];
+        let kind = CommandKind::new("work", Program::Single { argv }, "work").build().unwrap();
+        assert_eq!(kind.settings().description.as_str(), "runs curl");
+    }
 }

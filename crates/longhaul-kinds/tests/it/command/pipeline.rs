@@ -53,7 +53,7 @@ async fn failing_pipeline_step_is_named_in_the_error() {
     let programs = TestPrograms::new();
     let steps = vec![programs.step("one", "echo 1"), programs.step("two", "exit 1")];
     let error = programs.run(programs.pipeline(steps), json!({})).await.job.error.unwrap();
-    assert!(error.message.starts_with("step \"two\": /"), "{error}");
+    assert!(error.message.starts_with("step \"two\": two exited with"), "{error}");
     assert!(!error.retryable);
 }
 

@@ -22,7 +22,7 @@ use crate::to_wire;
     get, path = "/v1/audit", operation_id = "listAudit", tag = "accounts",
     params(
         PageParams,
-        ("tenant" = Option<String>, Query, description = "Only actions on this tenant."),
+        ("tenant" = Option<String>, Query, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description = "Only actions on this tenant."),
         ("target" = Option<String>, Query, description = "Only actions on this job, key, tenant or queue."),
     ),
     responses((status = 200, description = "One page of entries.", body = AuditList), AdminProblems),

@@ -51,7 +51,7 @@ pub(crate) async fn create(
 /// List API keys, including revoked and expired ones, without their secrets.
 #[utoipa::path(
     get, path = "/v1/keys", operation_id = "listKeys", tag = "accounts",
-    params(PageParams, ("tenant" = Option<String>, Query, description = "Only keys of this tenant.")),
+    params(PageParams, ("tenant" = Option<String>, Query, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description = "Only keys of this tenant.")),
     responses((status = 200, description = "One page of keys.", body = KeyList), AdminProblems),
 )]
 pub(crate) async fn list_keys(

@@ -13,7 +13,9 @@ use super::{label, no_tenant, tenant_id};
 use crate::api::AppState;
 use crate::api::http::body::JsonBody;
 use crate::api::http::caller::{Admin, Caller};
-use crate::api::http::openapi::{AdminProblems, NewTenantProblems, PageParams, TenantProblems};
+use crate::api::http::openapi::{
+    AdminProblems, NewTenantProblems, TenantPageParams, TenantProblems,
+};
 use crate::api::http::paging::{self, PageQuery};
 use crate::api::http::params::{Pairs, TenantPath};
 use crate::problem::{Code, Problem, Result};
@@ -58,7 +60,7 @@ pub(crate) async fn create(
 /// List tenants.
 #[utoipa::path(
     get, path = "/v1/tenants", operation_id = "listTenants", tag = "accounts",
-    params(PageParams),
+    params(TenantPageParams),
     responses((status = 200, description = "One page of tenants.", body = TenantList), AdminProblems),
 )]
 pub(crate) async fn list_tenants(

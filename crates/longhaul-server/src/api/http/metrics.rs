@@ -9,7 +9,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use longhaul::store::QueueState;
+use longhaul::store::QueueTotal;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use utoipa_axum::routes;
 
@@ -23,6 +23,9 @@ use crate::problem::{Problem, Result};
 /// Histogram buckets in seconds: from a cached read to a request that waits for a minute.
 const BUCKETS_S: [f64; 12] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0];
+
+/// Maximum number of queues with gauges of their own, because callers may create any number of queues.
+const QUEUES_SHOWN_MAX: usize = 1_000;
 
 /// The process's metrics recorder.
 #[derive(Clone)]
@@ -81,7 +84,8 @@ pub(crate) async fn show(State(state): State<AppState>) -> Result<Response> {
     // Not gauges of the recorder, because those would keep the last value of a deleted queue.
     let running = state.engine.running();
     // The other metrics matter most when the store is unavailable.
-    let queues = state.engine.queues().await.unwrap_or_default();
+    let mut queues = state.engine.queue_totals(QUEUES_SHOWN_MAX).await.unwrap_or_default();
+    queues.sort_by(|a, b| a.name.cmp(&b.name));
     let in_flight = state.load_shedder.in_flight();
     write_gauges(&mut text, running, in_flight, &queues).map_err(Problem::internal)?;
     let text_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -93,7 +97,7 @@ fn write_gauges(
     text: &mut String,
     running: usize,
     in_flight: usize,
-    queues: &[QueueState],
+    queues: &[QueueTotal],
 ) -> std::fmt::Result {
     let heading = |text: &mut String, name: &str, help: &str| {
         writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge")
@@ -102,14 +106,15 @@ fn write_gauges(
     writeln!(text, "longhaul_requests_in_flight {in_flight}")?;
     heading(text, "longhaul_jobs_running", "Jobs running in this process.")?;
     writeln!(text, "longhaul_jobs_running {running}")?;
-    heading(text, "longhaul_queue_jobs", "Unfinished jobs of a queue.")?;
-    for QueueState { name, pending, running, .. } in queues {
+    let help = "Pending and running jobs of a queue, over all tenants; the 1,000 longest queues.";
+    heading(text, "longhaul_queue_jobs", help)?;
+    for QueueTotal { name, pending, running, .. } in queues {
         writeln!(text, "longhaul_queue_jobs{{queue=\"{name}\",status=\"pending\"}} {pending}")?;
         writeln!(text, "longhaul_queue_jobs{{queue=\"{name}\",status=\"running\"}} {running}")?;
     }
-    heading(text, "longhaul_queue_paused", "1 if the queue is paused.")?;
-    for QueueState { name, paused, .. } in queues {
-        writeln!(text, "longhaul_queue_paused{{queue=\"{name}\"}} {}", u8::from(*paused))?;
+    heading(text, "longhaul_queue_paused", "Number of tenants that paused the queue.")?;
+    for QueueTotal { name, paused, .. } in queues {
+        writeln!(text, "longhaul_queue_paused{{queue=\"{name}\"}} {paused}")?;
     }
     Ok(())
 }

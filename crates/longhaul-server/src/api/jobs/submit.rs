@@ -104,7 +104,7 @@ async fn submit_parts(
 /// `Expect: 100-continue` or an empty body, the existing job is returned at once.
 #[utoipa::path(
     post, path = "/v1/kinds/{kind}/jobs", operation_id = "submitInput", tag = "jobs",
-    params(("kind" = String, Path, description = "The job's kind."), SubmitHeaders),
+    params(("kind" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description = "The job's kind."), SubmitHeaders),
     request_body(
         content((serde_json::Value = "application/json"), (String = "application/octet-stream")),
         description = "The input if it is JSON; the payload if it has any other type.",

@@ -17,7 +17,7 @@ use longhaul_client::wire::{
 use crate::api::http::body::JsonBody;
 use crate::api::http::caller::{Caller, ManageWebhooks};
 use crate::api::http::openapi::{
-    BulkProblems, DeliveryProblems, JobListProblems, ListProblems, PageParams, PathOfJob,
+    BulkProblems, DeliveryPageParams, DeliveryProblems, JobListProblems, ListProblems, PathOfJob,
 };
 use crate::api::http::paging::PageQuery;
 use crate::api::http::params::{IdPath, JobPath, Pairs, bad, body_instant};
@@ -30,10 +30,10 @@ use crate::webhooks;
 #[utoipa::path(
     get, path = "/v1/deliveries", operation_id = "listDeliveries", tag = "webhooks",
     params(
-        PageParams,
+        DeliveryPageParams,
         ("status" = Option<wire::Status>, Query, description = "Status filter; `failed` deliveries are dead letters."),
         ("endpoint" = Option<String>, Query, description = "Only deliveries to this endpoint."),
-        ("type" = Option<String>, Query, description = "Only deliveries of this event type."),
+        ("type" = Option<String>, Query, pattern = "^(job\\.(pending|running|phase|completed|failed|cancelled)|endpoint\\.test)$", description = "Only deliveries of this event type."),
     ),
     responses((status = 200, description = "One page of deliveries.", body = DeliveryList), ListProblems),
 )]
@@ -52,7 +52,7 @@ pub(crate) async fn list_deliveries(caller: Caller, query: Pairs) -> Result<Json
 /// List the deliveries of a job's events, newest first.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/deliveries", operation_id = "listJobDeliveries", tag = "webhooks",
-    params(PathOfJob, PageParams),
+    params(PathOfJob, DeliveryPageParams),
     responses(
         (status = 200, description = "One page of deliveries.", body = DeliveryList),
         JobListProblems,

@@ -20,6 +20,7 @@ pub(crate) struct Claims {
     /// `None` if the claim is missing or no valid tenant id.
     pub(crate) tenant: Option<TenantId>,
     pub(crate) scopes: Scopes,
+    /// At most [`OidcSettings::lifetime_max`] after the token was issued.
     pub(super) expires_at: Timestamp,
 }
 
@@ -41,16 +42,25 @@ impl Claims {
         if now >= expires_at.after(LEEWAY) {
             return Err(TokenError::Expired);
         }
-        for name in ["nbf", "iat"] {
-            if instant(&claims, name)?.is_some_and(|from| from > now.after(LEEWAY)) {
-                return Err(TokenError::NotYetValid);
+        let (issued_at, not_before) = (instant(&claims, "iat")?, instant(&claims, "nbf")?);
+        if issued_at.max(not_before).is_some_and(|from| from > now.after(LEEWAY)) {
+            return Err(TokenError::NotYetValid);
+        }
+        let last_moment = match issued_at.or(not_before) {
+            Some(issued_at) => issued_at.after(settings.lifetime_max),
+            None if expires_at > now.after(settings.lifetime_max) => {
+                return Err(TokenError::MissingClaim("iat"));
             }
+            None => expires_at,
+        };
+        if now >= last_moment.after(LEEWAY) {
+            return Err(TokenError::TooOld);
         }
         Ok(Self {
             subject: subject(&claims)?,
             tenant: tenant(claims.get(&settings.tenant_claim)),
             scopes: scopes(claims.get(&settings.scope_claim), &settings.scope_prefix),
-            expires_at,
+            expires_at: expires_at.min(last_moment),
         })
     }
 }

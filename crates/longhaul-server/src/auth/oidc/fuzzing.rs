@@ -1,5 +1,7 @@
 //! Properties of the parsers of tokens, claims and keys.
 
+use std::time::Duration;
+
 use longhaul::Timestamp;
 use longhaul::store::accounts::Scopes;
 
@@ -72,6 +74,7 @@ fn claims(bytes: &[u8]) {
         scope_claim: "scope".to_owned(),
         scope_prefix: "lh:".to_owned(),
         jwks_url: None,
+        lifetime_max: Duration::from_hours(24),
     };
     let now = Timestamp::from_millis(1_763_000_000_000);
     let Ok(believed) = Claims::read(bytes, &settings, now) else { return };

@@ -72,5 +72,6 @@ pub(crate) fn settings(issuer: &str) -> OidcSettings {
         scope_claim: "scope".to_owned(),
         scope_prefix: "longhaul:".to_owned(),
         jwks_url: None,
+        lifetime_max: Duration::from_hours(24),
     }
 }

@@ -2,6 +2,8 @@ mod forged;
 mod middleware;
 mod rotation;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::testing::{BEGIN, IssuerHarness, Signer};
@@ -68,6 +70,58 @@ async fn token_is_rejected_outside_of_its_validity() {
     assert_eq!(claimed(&harness, |c| c["nbf"] = json!(now + 99)).await, TokenError::NotYetValid);
     assert!(harness.verify(&harness.token(|c| c["exp"] = json!(1e300))).await.is_ok());
     assert!(harness.verify(&harness.token(without("iat"))).await.is_ok());
+}
+
+#[tokio::test]
+async fn token_is_accepted_for_a_day_after_its_issue_whatever_its_expiry() {
+    let (harness, now) = (IssuerHarness::new().await, BEGIN.as_millis() / 1_000);
+    let (day, decades) = (86_400, now + 30 * 366 * 86_400);
+    let expiries = [json!(decades), json!(i64::MAX), json!(u64::MAX), json!(1e18), json!(1e300)];
+    for exp in expiries {
+        for (age, is_good) in [(0, true), (day - 1, true), (day + 59, true), (day + 60, false)] {
+            let token = harness.token(|c| {
+                c["exp"] = exp.clone();
+                c["iat"] = json!(now - age);
+            });
+            match harness.verify(&token).await {
+                Ok(claims) => {
+                    let last = BEGIN.after(Duration::from_hours(24));
+                    assert!(is_good && claims.expires_at <= last, "{exp} {age}: {claims:?}");
+                }
+                Err(error) => {
+                    assert_eq!(error, TokenVerifyError::Bad(TokenError::TooOld));
+                    assert!(!is_good, "{exp} {age}");
+                }
+            }
+        }
+    }
+    for iat in [json!(i64::MIN), json!(0), json!(-1e300)] {
+        let token = harness.token(|c| {
+            c["exp"] = json!(i64::MAX);
+            c["iat"] = iat;
+        });
+        assert_eq!(wrong(&harness, &token).await, TokenError::TooOld);
+    }
+}
+
+#[tokio::test]
+async fn token_without_time_of_issue_must_expire_within_a_day() {
+    let (harness, now) = (IssuerHarness::new().await, BEGIN.as_millis() / 1_000);
+    let token = |exp: i64, nbf: Option<i64>| {
+        harness.token(|c| {
+            c.as_object_mut().unwrap().remove("iat");
+            c["exp"] = json!(exp);
+            if let Some(nbf) = nbf {
+                c["nbf"] = json!(nbf);
+            }
+        })
+    };
+    assert!(harness.verify(&token(now + 86_400, None)).await.is_ok());
+    for exp in [now + 86_401, i64::MAX] {
+        assert_eq!(wrong(&harness, &token(exp, None)).await, TokenError::MissingClaim("iat"));
+        assert!(harness.verify(&token(exp, Some(now))).await.is_ok());
+        assert_eq!(wrong(&harness, &token(exp, Some(0))).await, TokenError::TooOld);
+    }
 }
 
 #[tokio::test]

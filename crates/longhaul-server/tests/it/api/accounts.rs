@@ -1,10 +1,12 @@
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use longhaul_server::auth::AuthSettings;
+use longhaul::TenantId;
+use longhaul::store::accounts::AuditFilter;
+use longhaul_server::auth::{AuditContext, AuthSettings};
 use serde_json::{Value, json};
 
-use crate::harness::{TestResponse, TestServer, redacted, status_url};
+use crate::harness::{Backend, TestResponse, TestServer, on_both_backends, redacted, status_url};
 
 async fn key(server: &TestServer, admin: &str, wish: Value) -> Value {
     let response = server.post("/v1/keys").key(admin).json(wish).send().await;
@@ -328,6 +330,50 @@ async fn audit_log_records_actions_with_their_actor() {
     assert_eq!(actions[0]["detail"], r#"{"kind":"echo"}"#);
     assert_eq!(audit("?tenant=nobody").await.len(), 0);
     assert_eq!(audit("?limit=2").await.len(), 2);
+}
+
+/// Entries of one millisecond are listed in the order of their actions.
+async fn audit_entries_of_one_millisecond_keep_their_order(backend: Backend) {
+    let builder = TestServer::builder().backend(backend).expire_keys_by_request_clock();
+    let server = builder.start().await;
+    let (auth, tenant) = (&server.state.auth, TenantId::default());
+    for place in 0..50 {
+        let server = AuditContext::server();
+        let entry =
+            auth.audit_entry(&server, &tenant, "queue.pause", &place.to_string(), String::new());
+        auth.accounts().record_audit(&[entry]).await.unwrap();
+    }
+    let filter = AuditFilter { tenant: None, target: None, before: None, limit: 100 };
+    let entries = auth.accounts().audit_log(&filter).await.unwrap().entries;
+    let targets: Vec<u32> = entries.iter().map(|entry| entry.target.parse().unwrap()).collect();
+    assert_eq!(targets, (0..50).rev().collect::<Vec<_>>());
+    assert_eq!(entries[0].at, entries[49].at);
+}
+
+/// A key may expire as late as a timestamp can express.
+async fn key_that_expires_in_the_last_year_is_accepted(backend: Backend) {
+    let builder = TestServer::builder().backend(backend).require_keys();
+    let (server, admin) = builder.start_with_key().await;
+    for expires_at in ["2999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"] {
+        let wish = json!({"name": "x", "scopes": ["read"], "expiresAt": expires_at});
+        let made = key(&server, &admin, wish).await;
+        for _ in ["read from the store", "cached"] {
+            let accepted = server.get("/v1/jobs").key(&text(&made)).send().await;
+            assert_eq!(accepted.status, StatusCode::OK, "{accepted:?}");
+        }
+        let path = format!("/v1/keys/{}/rotate", made["id"].as_str().unwrap());
+        let rotated = server.post(&path).key(&admin).json(json!({"overlap": "366d"})).send().await;
+        assert_eq!(rotated.status, StatusCode::CREATED, "{rotated:?}");
+        let rotated = rotated.json();
+        assert_eq!(rotated["expiresAt"], made["expiresAt"]);
+        let accepted = server.get("/v1/jobs").key(&text(&rotated)).send().await;
+        assert_eq!(accepted.status, StatusCode::OK, "{accepted:?}");
+    }
+}
+
+on_both_backends! {
+    audit_entries_of_one_millisecond_keep_their_order,
+    key_that_expires_in_the_last_year_is_accepted,
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
 use axum::http::{Method, StatusCode};
+use longhaul_server::auth::AuthSettings;
 use serde_json::json;
 
 use super::browser::{Browser, key};
@@ -125,8 +126,14 @@ async fn dashboard_needs_no_sign_in_if_keys_are_not_required() {
 }
 
 #[tokio::test]
-async fn sign_in_attempts_are_rate_limited() {
-    let (server, _) = TestServer::with_expiring_keys().await;
+async fn failed_sign_ins_are_limited() {
+    let settings = AuthSettings {
+        require_keys: true,
+        failures_per_minute: Some(5),
+        ..AuthSettings::default()
+    };
+    let builder = TestServer::builder().auth(settings).expire_keys_by_request_clock();
+    let (server, admin) = builder.start_with_key().await;
     let stranger = Browser::of(&server);
     let token = stranger.token("/ui/sign-in").await;
     let fields = [("token", token.as_str()), ("key", "lh_wrong")];
@@ -135,7 +142,9 @@ async fn sign_in_attempts_are_rate_limited() {
     }
     let refused = stranger.post("/ui/sign-in", &fields).await;
     assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(refused.header("retry-after"), Some("12"));
+    let browser = Browser::signed_in(&server, &admin).await;
+    browser.page("/ui/jobs").await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 use axum::http::{Method, StatusCode};
 use longhaul::job::Json;
 use longhaul::{Ctx, JobError, Kind};
+use longhaul_kinds::command::{CommandKind, Program};
 use serde_json::{Value, json};
 
 use super::browser::Browser;
@@ -159,4 +160,17 @@ async fn submit_form_accepts_json_for_a_kind_with_a_schema() {
     assert!(browser.page("/ui/submit/draw?as=json").await.contains("name=\"input\""));
     let sent = send(&browser, "draw", &[("as", "json"), ("input", "[1]")], None).await;
     assert_eq!(job_of(&browser, &sent).await["result"], json!([1]));
+}
+
+#[tokio::test]
+async fn submit_pages_name_programs_without_their_folders() {
+    let program = Program::Single { argv: vec!["/opt/hidden/resize".to_owned()] };
+    let kind = CommandKind::new("resize", program, "work").build().unwrap();
+    let (server, admin) = TestServer::builder().require_keys().kind(kind).start_with_key().await;
+    let browser = Browser::with_scopes(&server, &admin, &["submit", "read"]).await;
+    for path in ["/ui/submit", "/ui/submit/resize", "/"] {
+        let page = browser.page(path).await;
+        assert!(!page.contains("/opt"), "{path}: {page}");
+        assert!(path == "/" || page.contains("runs resize"), "{path}: {page}");
+    }
 }

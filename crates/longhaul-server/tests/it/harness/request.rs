@@ -7,6 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header::HOST;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
+use longhaul_server::listen::{ClientInfo, Scheme};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -25,6 +26,13 @@ impl TestRequest {
 
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.request = self.request.header(name, value);
+        self
+    }
+
+    /// Sets the client's address, which the listener determines for real connections.
+    pub(crate) fn client_address(mut self, address: &str) -> Self {
+        let client = ClientInfo { address: address.parse().unwrap(), scheme: Scheme::Http };
+        self.request = self.request.extension(client);
         self
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::harness::{StoreHarness, done, failed, failed_for_good, name, tenant};
 use crate::job::{Name, TenantId};
-use crate::store::{NewJob, QueueState, Start};
+use crate::store::{NewJob, QueueState, QueueTotal, Start};
 
 fn us() -> TenantId {
     TenantId::default()
@@ -112,6 +112,32 @@ pub async fn pausing_stops_one_tenant_only(harness: &StoreHarness) {
     assert_eq!(claimed.len(), 1);
     assert_eq!(claimed[0].job.id, ours.id);
     assert!(!queues(harness).await.iter().any(|queue| queue.paused));
+}
+
+/// Totals sum a queue's jobs over all tenants, without outboxes and finished jobs, the longest queue first.
+pub async fn queue_totals_sum_over_all_tenants(harness: &StoreHarness) {
+    let (store, slow, other) = (harness.store(), name("slow"), tenant("other"));
+    assert!(store.queue_totals(10).await.unwrap().is_empty());
+    harness.ended(done()).await;
+    harness.running().await;
+    harness.running_as(harness.job_of(&other)).await;
+    harness.pending().await;
+    harness.accept(harness.job_of(&other)).await;
+    let start = Start::In(Duration::from_hours(1));
+    harness.accept(NewJob { start, ..harness.job_of(&tenant("third")) }).await;
+    harness.accept(NewJob { queue: slow.clone(), ..harness.job_of(&other) }).await;
+    harness.accept(NewJob { queue: slow.clone(), ..harness.job_of(&other.outbox()) }).await;
+    for (tenant, queue) in [(&us(), &slow), (&other, &slow), (&other, &name("empty"))] {
+        store.pause_queue(tenant, queue, true).await.unwrap();
+    }
+    let total = |name, paused, pending, running| QueueTotal { name, paused, pending, running };
+    let totals = [
+        total(Name::default_queue(), 0, 3, 2),
+        total(slow, 2, 1, 0),
+        total(name("empty"), 1, 0, 0),
+    ];
+    assert_eq!(store.queue_totals(10).await.unwrap(), totals);
+    assert_eq!(store.queue_totals(2).await.unwrap(), totals[..2]);
 }
 
 /// A long paused queue does not delay jobs behind it.

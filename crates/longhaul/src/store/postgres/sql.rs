@@ -64,6 +64,7 @@ statements! {
         LIST_PENDING = "list_pending";
         LIST_RUNNING = "list_running";
         OUTPUT = "output";
+        QUEUE_TOTALS = "queue_totals";
         QUEUES = "queues";
         RECORDS = "records";
         STEPS = "steps";

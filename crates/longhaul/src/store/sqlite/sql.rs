@@ -59,6 +59,7 @@ statements! {
         LIST_BY_ID = "list_by_id";
         LIST_BY_STATUS = "list_by_status";
         LIST_OF_PARENT = "list_of_parent";
+        QUEUE_TOTALS = "queue_totals";
         QUEUES = "queues";
         RESULT = "result";
         STEPS = "steps";

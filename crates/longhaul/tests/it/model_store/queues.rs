@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use longhaul::job::{Name, Status, TenantId, Timestamp};
-use longhaul::store::QueueState;
+use longhaul::store::{QueueState, QueueTotal};
 
 use super::state::State;
 
@@ -33,6 +33,30 @@ pub(super) fn of(state: &State, tenant: &TenantId, now: Timestamp) -> Vec<QueueS
         }
     }
     queues.into_values().collect()
+}
+
+/// Returns the totals of up to `limit` queues over all tenants.
+pub(super) fn totals(state: &State, limit: usize) -> Vec<QueueTotal> {
+    let empty = |name: &Name| QueueTotal { name: name.clone(), paused: 0, pending: 0, running: 0 };
+    let mut totals: BTreeMap<Name, QueueTotal> = BTreeMap::new();
+    for (_, name) in state.paused.iter().filter(|(tenant, _)| !tenant.is_outbox()) {
+        totals.entry(name.clone()).or_insert_with(|| empty(name)).paused += 1;
+    }
+    let jobs = state.rows.values().map(|row| &row.record.job);
+    for job in jobs.filter(|job| !job.tenant.is_outbox()) {
+        let (pending, running) = match job.status {
+            Status::Pending => (1, 0),
+            Status::Running => (0, 1),
+            Status::Waiting | Status::Completed | Status::Failed | Status::Cancelled => continue,
+        };
+        let total = totals.entry(job.queue.clone()).or_insert_with(|| empty(&job.queue));
+        total.pending += pending;
+        total.running += running;
+    }
+    let mut totals: Vec<QueueTotal> = totals.into_values().collect();
+    totals.sort_by_key(|total| std::cmp::Reverse(total.pending + total.running));
+    totals.truncate(limit);
+    totals
 }
 
 /// Returns the number of pending jobs in one queue, or in all.

@@ -5,6 +5,9 @@ use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::{ObjectBuilder, Required, Type};
 use utoipa::{IntoParams, ToSchema};
 
+/// 1 to 255 visible ASCII characters, bare or as a quoted string.
+const IDEMPOTENCY_KEY_PATTERN: &str = r#"^([!#-~][!-~]{0,254}|"([!#-\[\]-~]|\\["\\]){1,255}")$"#;
+
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "only described; `JobPath` reads it")]
@@ -20,18 +23,21 @@ pub(crate) struct JobListParams {
     /// Status filter; may be repeated or a comma-separated list.
     status: Option<Vec<Status>>,
     /// Kind filter.
+    #[param(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     kind: Option<String>,
     /// Queue filter.
+    #[param(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     queue: Option<String>,
     /// Value of the label `NAME`; may be given for several labels.
     #[param(rename = "label.NAME")]
     label: Option<String>,
     /// Only jobs submitted at or after this instant.
     created_after: Option<Instant>,
-    /// Page size.
-    #[param(minimum = 1, default = 50)]
+    /// Page size. The maximum is that of the default configuration.
+    #[param(minimum = 1, maximum = 1_000, default = 50)]
     limit: Option<u32>,
     /// `nextCursor` of the previous page.
+    #[param(pattern = "^a[0-7][0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{25}$")]
     cursor: Option<String>,
 }
 
@@ -69,6 +75,32 @@ pub(crate) struct PageParams {
     cursor: Option<String>,
 }
 
+/// [`PageParams`] of tenants, whose cursors are tenant ids.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+#[expect(dead_code, reason = "only described; `accounts::paging` reads it")]
+pub(crate) struct TenantPageParams {
+    /// Page size.
+    #[param(minimum = 1, maximum = 1_000, default = 100)]
+    limit: Option<u32>,
+    /// `nextCursor` of the previous page.
+    #[param(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    cursor: Option<String>,
+}
+
+/// [`PageParams`] of deliveries, whose cursors are delivery ids.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+#[expect(dead_code, reason = "only described; `accounts::paging` reads it")]
+pub(crate) struct DeliveryPageParams {
+    /// Page size.
+    #[param(minimum = 1, maximum = 1_000, default = 100)]
+    limit: Option<u32>,
+    /// `nextCursor` of the previous page.
+    #[param(pattern = "^[0-7][0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{25}$")]
+    cursor: Option<String>,
+}
+
 /// Headers and query parameters of a submission.
 pub(crate) struct SubmitHeaders;
 
@@ -88,7 +120,7 @@ impl IntoParams for SubmitHeaders {
                 "Idempotency-Key",
                 ParameterIn::Header,
                 "Idempotency key, bare or quoted. A repeated submission with the same key returns the existing job. Valid as long as the job is kept.",
-                ObjectBuilder::new().min_length(Some(1)).max_length(Some(257)),
+                ObjectBuilder::new().pattern(Some(IDEMPOTENCY_KEY_PATTERN)),
             ),
             text(
                 "Prefer",
@@ -99,7 +131,7 @@ impl IntoParams for SubmitHeaders {
             text(
                 "mode",
                 ParameterIn::Query,
-                "`sync` waits as long as the server allows .",
+                "`sync` waits as long as the server allows.",
                 ObjectBuilder::new().enum_values(Some(["sync", "async"])),
             ),
         ]

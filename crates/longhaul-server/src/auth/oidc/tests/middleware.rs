@@ -30,6 +30,10 @@ struct AuthApp {
 
 impl AuthApp {
     async fn new() -> Self {
+        Self::limiting_failures(None).await
+    }
+
+    async fn limiting_failures(failures_per_minute: Option<u32>) -> Self {
         let harness = IssuerHarness::new().await;
         let store = Arc::new(SqliteStore::memory(harness.clock.clone()).unwrap());
         let issuer = Issuer::new(settings(&harness.server.url), harness.clock.clone()).unwrap();
@@ -37,7 +41,7 @@ impl AuthApp {
             store,
             Arc::new(Keyring::generate()),
             harness.clock.clone(),
-            AuthSettings { require_keys: true, ..AuthSettings::default() },
+            AuthSettings { require_keys: true, failures_per_minute, ..AuthSettings::default() },
             Some(issuer),
         );
         // Also creates the tenant `default`.
@@ -93,6 +97,21 @@ async fn invalid_token_is_rejected_with_its_defect_and_never_quoted() {
 }
 
 #[tokio::test]
+async fn invalid_tokens_are_limited_and_valid_ones_accepted() {
+    let app = AuthApp::limiting_failures(Some(2)).await;
+    let status = async |token: &str| app.send(token).await.0.status();
+    let expired = app.harness.token(|c| c["exp"] = json!(0));
+    assert_eq!(status(&expired).await, StatusCode::UNAUTHORIZED);
+    assert_eq!(status(&expired).await, StatusCode::UNAUTHORIZED);
+    let (head, body) = app.send(&expired).await;
+    assert_eq!(head.status(), StatusCode::TOO_MANY_REQUESTS, "{body}");
+    assert_eq!(head.headers()[RETRY_AFTER], "30");
+    assert_eq!(status(&app.harness.token(|_| {})).await, StatusCode::OK);
+    let other = app.harness.token(|c| c["tenant"] = json!("acme"));
+    assert_eq!(status(&other).await, StatusCode::FORBIDDEN, "the token is valid");
+}
+
+#[tokio::test]
 async fn token_of_an_unknown_tenant_is_rejected() {
     let app = AuthApp::new().await;
     let (status, detail) = app.detail(&app.harness.token(|c| c["tenant"] = json!("acme"))).await;
@@ -126,6 +145,21 @@ async fn tenant_rate_limit_applies_to_tokens() {
     assert_eq!(app.send(&tokens[1]).await.0.status(), StatusCode::TOO_MANY_REQUESTS);
     app.harness.pass(1);
     assert_eq!(app.send(&tokens[1]).await.0.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn token_that_expires_in_decades_is_reauthenticated_for_a_day() {
+    let app = AuthApp::new().await;
+    let token = app.harness.token(|c| c["exp"] = json!(u64::MAX));
+    let token = Secret::new(&token).unwrap();
+    let again = async || app.auth.reauthenticate(Some(&token)).await;
+    assert!(matches!(again().await, Some(Ok(_))));
+    app.harness.clock.advance(std::time::Duration::from_hours(24));
+    assert!(matches!(again().await, Some(Ok(_))), "within the leeway");
+    app.harness.clock.advance(std::time::Duration::from_mins(1));
+    let refused = again().await.unwrap().unwrap_err();
+    assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
+    assert!(refused.detail().contains("issued too long ago"), "{}", refused.detail());
 }
 
 #[tokio::test]

@@ -1,16 +1,21 @@
-//! Queues and pending jobs of a tenant.
+//! Queues and pending jobs, of a tenant or of all.
 
 use crate::job::{Name, TenantId};
-use crate::store::QueueState;
-use crate::store::postgres::connection::columns::int;
+use crate::store::postgres::connection::columns::{int, limit};
 use crate::store::postgres::connection::error::PgError;
 use crate::store::postgres::connection::params::Param;
 use crate::store::postgres::{Inner, sql};
+use crate::store::{QueueState, QueueTotal};
 
 impl Inner {
     /// Returns the tenant's queues that have unfinished jobs or are paused.
     pub(crate) async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, PgError> {
         self.all_of(tenant, sql::QUEUES, &[tenant, &self.clock.now()]).await
+    }
+
+    /// Returns the totals of up to `count` queues over all tenants.
+    pub(crate) async fn queue_totals(&self, count: usize) -> Result<Vec<QueueTotal>, PgError> {
+        self.all(sql::QUEUE_TOTALS, &[&limit(count)]).await
     }
 
     /// Counts pending jobs, but no further than `up_to`.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use longhaul_server::config::{Config, KindRunner};
+use longhaul_server::server::program_user;
 use rustix::fs::{Access, access};
 
 use super::finding::Finding;
@@ -21,6 +22,16 @@ pub(super) fn all(config: &Config) -> Vec<Finding> {
         };
         for program in commands.into_iter().filter_map(|argv| argv.first()) {
             findings.push(one(kind.as_str(), program, &folders));
+        }
+        if let Some(user) = declared.user.as_deref().filter(|_| config.role.runs_jobs()) {
+            findings.push(match program_user(user, config) {
+                Ok(_) => Finding::good("user", format!("{user} of kind {kind}")),
+                Err(error) => Finding::bad(
+                    "user",
+                    format!("kind {kind}: {error}"),
+                    "a server cannot start with it",
+                ),
+            });
         }
     }
     findings

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::submit::submit;
+use crate::e2e::submit::submit;
 use crate::harness::Installation;
 
 /// A program that writes its attempt and process id, and then continues without reading its

@@ -1,0 +1,4 @@
+//! Programs of jobs.
+
+mod orphans;
+mod user;
