@@ -10,8 +10,8 @@ use crate::store::postgres::{PostgresStore, sql};
 
 /// Tables that grow with the number of jobs.
 const LARGE_TABLES: [&str; 3] = ["jobs", "ready", "finished"];
-/// Statements that count jobs of a tenant: all unfinished ones, and pending ones up to a limit.
-const COUNTS: [&str; 2] = ["queries/queues", "queries/count_pending"];
+/// Statements that count jobs: all unfinished ones, of one tenant or of all, and pending ones up to a limit.
+const COUNTS: [&str; 3] = ["queries/queues", "queries/queue_totals", "queries/count_pending"];
 
 /// One node of a plan.
 struct PlanNode<'a>(&'a Value);
@@ -75,9 +75,8 @@ async fn plan(client: &tokio_postgres::Client, statement: usize, params: usize) 
 
 async fn explain(client: &tokio_postgres::Client, sql: &str) -> Value {
     let messages = client.simple_query(sql).await.unwrap();
-    let row = messages.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0),
-        _ => None,
+    let row = messages.iter().find_map(|message| {
+        if let SimpleQueryMessage::Row(row) = message { row.get(0) } else { None }
     });
     let plans: Value = serde_json::from_str(row.unwrap()).unwrap();
     plans[0]["Plan"].clone()
