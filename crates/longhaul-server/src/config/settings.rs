@@ -69,8 +69,7 @@ settings! {
         work: String = "", text();
         /// Name of this process in leases, logs and `longhaul replicas`. It must be unique among the
         /// replicas that share a database; the server does not start under the name of a live
-        /// replica. 1 to 64 letters, digits, '.', '_' or '-'. "" is the host name with a random
-        /// suffix.
+        /// replica. 1 to 64 letters, digits, '.', '_' or '-'. "" is a random name.
         replica: String = "", text();
         /// Part of the work that this process does: "all" serves HTTP and runs jobs, "api" only
         /// serves HTTP, "worker" only runs jobs and does not listen. "api" and "worker" need a

@@ -1,10 +1,7 @@
-//! Inputs of a configuration: flags, environment, working directory and host name.
+//! Inputs of a configuration: flags, environment, working directory and replica name.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-
-/// Characters of the host name in a replica name, so that the suffix still fits.
-const HOST_CHARS_MAX: usize = 48;
 
 /// Command line flags, unchecked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,14 +34,10 @@ impl Sources {
     }
 }
 
-/// Returns the host name with a random suffix, because two processes on one host need two names.
+/// Returns a random name. Without the host, because tenants see the names of replicas, for example in errors of lost
+/// workers.
 fn replica_name() -> String {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let usable = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let host: String = host.chars().filter(usable).take(HOST_CHARS_MAX).collect();
-    let host = host.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
-    let host = if host.is_empty() { "replica" } else { host };
-    format!("{host}-{:08x}", rand::random::<u32>())
+    format!("replica-{:08x}", rand::random::<u32>())
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub(crate) struct ServeArgs {
     /// Role of this process [default: all]
     #[arg(long, value_enum)]
     role: Option<Role>,
-    /// Unique name of this process [default: host name with a random suffix]
+    /// Unique name of this process [default: a random name]
     #[arg(long, value_name = "NAME")]
     replica: Option<String>,
 }
