@@ -305,8 +305,8 @@ settings! {
         /// to it.
         body_bytes_max: usize = "32MiB", size(KIB..=64 * MIB);
         /// Time for which a call of Ollama's and OpenAI's routes waits for a server that cannot be
-        /// reached, before its client gets an error. Calls with an Idempotency-Key and jobs wait as long
-        /// as it takes.
+        /// reached, before its client gets an error. Calls that continue when their client disconnects,
+        /// and `POST /jobs`, wait as long as it takes.
         unreachable_wait: Duration = "2m", span(MOMENT..=Duration::from_hours(24));
         /// Effect on a call of Ollama's and OpenAI's routes when its client disconnects: "cancel"
         /// cancels the job and closes the connection to the server, "finish" lets it continue. Calls

@@ -175,7 +175,8 @@ async fn chat_with_large_images_is_accepted(backend: Backend) {
         body["messages"][0]["images"] = json!(["A".repeat(bytes)]);
         body
     };
-    let image_bytes = BODY_BYTES_MAX - 1024;
+    // More than other inputs may have.
+    let image_bytes = 3 << 20;
     let chatted = server.post("/api/chat").json(with_image(image_bytes)).send().await;
     assert_eq!(chatted.json()["message"]["content"], reply_to("hi"));
     let image = &target.received()[0].body["messages"][0]["images"][0];
@@ -328,6 +329,23 @@ async fn disconnected_chat_caller_leaves_its_job_running(backend: Backend) {
     assert_eq!(target.received().len(), 1);
 }
 
+/// `[chat] on_disconnect = "finish"`
+async fn disconnected_chat_can_be_set_to_finish(backend: Backend) {
+    let target = FakeChatServer::held(TargetApi::Ollama).await;
+    let options = ChatOptions { finish_disconnected: true, ..ChatOptions::default() };
+    let server = ChatServer::start_with(backend, &[&target], options).await;
+    let mut call = Box::pin(server.post("/api/chat").json(chat_streaming("hi", false)).send());
+    tokio::select! {
+        _ = &mut call => panic!("it is held"),
+        _ = target.calls(1) => {}
+    }
+    drop(call);
+    target.allow_words(100);
+    let id = server.get_json("/v1/jobs").await["jobs"][0]["jobId"].as_str().unwrap().to_owned();
+    let job = server.finished(&id).await;
+    assert_eq!(job["result"]["body"]["message"]["content"], reply_to("hi"));
+}
+
 async fn stopping_server_returns_the_chat_job_id(backend: Backend) {
     let target = FakeChatServer::held(TargetApi::Ollama).await;
     let server = ChatServer::start(backend, &[&target]).await;
@@ -419,6 +437,7 @@ on_both_backends! {
     invalid_chat_request_creates_no_job,
     repeated_chat_call_returns_the_existing_response,
     disconnected_chat_caller_leaves_its_job_running,
+    disconnected_chat_can_be_set_to_finish,
     stopping_server_returns_the_chat_job_id,
     chat_ignores_foreign_keys_if_keys_are_not_required,
     chat_requires_a_key_if_keys_are_required,

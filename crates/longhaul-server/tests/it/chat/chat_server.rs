@@ -29,6 +29,8 @@ pub(super) struct ChatOptions {
     pub(super) retry: Retry,
     /// The default of `[chat] unreachable_wait` is two minutes.
     pub(super) unreachable_wait: Duration,
+    /// The opposite of the default of `[chat] on_disconnect`.
+    pub(super) finish_disconnected: bool,
     pub(super) require_keys: bool,
     pub(super) sign_states: bool,
     /// Serves the API on a replica that runs no jobs, as `--role api` beside `--role worker`. Needs Postgres.
@@ -41,6 +43,7 @@ impl Default for ChatOptions {
         Self {
             retry: RETRY,
             unreachable_wait,
+            finish_disconnected: false,
             require_keys: false,
             sign_states: true,
             separate_api: false,
@@ -92,6 +95,7 @@ impl ChatServer {
             .start_with(|state| {
                 state.chat = Some(if options.separate_api { api } else { worker });
                 state.settings.chat_unreachable_wait = options.unreachable_wait;
+                state.settings.cancel_disconnected_chats = !options.finish_disconnected;
             });
         Self(server.await)
     }

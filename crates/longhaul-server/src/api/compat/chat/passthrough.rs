@@ -38,14 +38,15 @@ async fn respond(
     // Never required here, because other systems' clients do not send one.
     let key = idempotency::key(&headers, false)?;
     let (mut call, permit) = parse(&state, &caller, &headers, body, api).await?;
-    let is_only_caller = key.is_none();
-    if is_only_caller {
+    // Otherwise the job is meant to continue without its caller.
+    let ends_with_caller = key.is_none() && state.settings.cancel_disconnected_chats;
+    if ends_with_caller {
         call.wait_max = Some(state.settings.chat_unreachable_wait.as_secs());
     }
     let handle = service::submit(&state, submission(&caller, &call, key)).await?;
     drop(permit);
     let id = handle.id();
-    let mut guard = if is_only_caller && state.settings.cancel_disconnected_chats {
+    let mut guard = if ends_with_caller {
         DisconnectGuard::new(&caller.engine, id)
     } else {
         DisconnectGuard::disarmed()
