@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::chat_server::{APIS, BODY_BYTES_MAX, ChatOptions, ChatServer, chat, chat_streaming};
+use super::chat_server::{
+    APIS, BODY_BYTES_MAX, ChatOptions, ChatServer, OnDisconnect, chat, chat_streaming,
+};
 use crate::harness::{
     Backend, Behaviour, FakeChatServer, MODEL, TestResponse, on_both_backends, reply_to,
 };
@@ -332,7 +334,7 @@ async fn disconnected_chat_caller_leaves_its_job_running(backend: Backend) {
 /// `[chat] on_disconnect = "finish"`
 async fn disconnected_chat_can_be_set_to_finish(backend: Backend) {
     let target = FakeChatServer::held(TargetApi::Ollama).await;
-    let options = ChatOptions { finish_disconnected: true, ..ChatOptions::default() };
+    let options = ChatOptions { on_disconnect: OnDisconnect::Finish, ..ChatOptions::default() };
     let server = ChatServer::start_with(backend, &[&target], options).await;
     let mut call = Box::pin(server.post("/api/chat").json(chat_streaming("hi", false)).send());
     tokio::select! {

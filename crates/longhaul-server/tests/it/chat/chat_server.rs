@@ -24,13 +24,19 @@ pub(super) const BODY_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// The two APIs of targets.
 pub(super) const APIS: [TargetApi; 2] = [TargetApi::Ollama, TargetApi::OpenAi];
 
+/// Values of `[chat] on_disconnect`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OnDisconnect {
+    Cancel,
+    Finish,
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChatOptions {
     pub(super) retry: Retry,
     /// The default of `[chat] unreachable_wait` is two minutes.
     pub(super) unreachable_wait: Duration,
-    /// The opposite of the default of `[chat] on_disconnect`.
-    pub(super) finish_disconnected: bool,
+    pub(super) on_disconnect: OnDisconnect,
     pub(super) require_keys: bool,
     pub(super) sign_states: bool,
     /// Serves the API on a replica that runs no jobs, as `--role api` beside `--role worker`. Needs Postgres.
@@ -43,7 +49,7 @@ impl Default for ChatOptions {
         Self {
             retry: RETRY,
             unreachable_wait,
-            finish_disconnected: false,
+            on_disconnect: OnDisconnect::Cancel,
             require_keys: false,
             sign_states: true,
             separate_api: false,
@@ -95,7 +101,8 @@ impl ChatServer {
             .start_with(|state| {
                 state.chat = Some(if options.separate_api { api } else { worker });
                 state.settings.chat_unreachable_wait = options.unreachable_wait;
-                state.settings.cancel_disconnected_chats = !options.finish_disconnected;
+                state.settings.cancel_disconnected_chats =
+                    options.on_disconnect == OnDisconnect::Cancel;
             });
         Self(server.await)
     }
