@@ -1,6 +1,6 @@
 //! The kind `chat`: a call to a language model.
 //!
-//! Its input is `{"api": "ollama-chat", "body": {…}}` with an API of [`ChatApi`] and the body of a request in it. Its
+//! The input is `{"api": "ollama-chat", "body": {…}}` with an API of [`ChatApi`] and the body of a request in it. Its
 //! result is `{"api", "body", "promptTokens", "completionTokens", "target"}` with the body of a response that is
 //! not streamed.
 //!

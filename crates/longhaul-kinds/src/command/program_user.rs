@@ -1,7 +1,7 @@
 //! The user that programs run as.
 //!
 //! The standard library can set the user and group of a child process, but drops its supplementary groups; setting those
-//! needs unsafe code between fork and exec. So a launcher, a small program of its own, drops the privileges and then
+//! needs unsafe code between fork and exec. So a launcher, a separate small program, drops the privileges and then
 //! replaces itself by the program ([`ProgramUser::exec`]). Changing the credentials of a thread of the server instead
 //! would let other processes of the user send signals to the server.
 

@@ -26,7 +26,7 @@ pub(super) struct Paragraph {
 struct Run {
     text: String,
     style: LabelStyle,
-    /// Number of the code element, because it has a background of its own.
+    /// Number of the code element, because it has its own background.
     code: Option<usize>,
     space_before: bool,
 }

@@ -73,7 +73,7 @@ impl UsedFonts {
     }
 }
 
-/// Returns a font family of its own for labels, because d2 embeds other characters than they need.
+/// Returns a separate font family for labels, because d2 embeds other characters than they need.
 fn font_name(id: &str, face: Face) -> String {
     format!("{id}-md-{}", face.suffix())
 }
