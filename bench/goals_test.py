@@ -2,13 +2,19 @@
 """Tests of goals and reports with planted numbers."""
 
 import argparse
+import os
+import sys
 import unittest
 import xml.etree.ElementTree as ElementTree
 
+import costs
+import cpu
+import marks
 import peers
 import goals
 import peer_report
 import plot
+import program
 
 
 class Goals(unittest.TestCase):
@@ -173,6 +179,69 @@ class Peers(unittest.TestCase):
         svg_text = " ".join(root.itertext())
         for text in ("Longhaul 1.2.3", "River for Rust 1.2.3", "fsync=on", "prefers-color-scheme"):
             self.assertIn(text, svg_text)
+
+
+class Costs(unittest.TestCase):
+    SPIN = (
+        "import json, sys, time\n"
+        "def spin(s):\n"
+        "    until = time.process_time() + s\n"
+        "    while time.process_time() < until: pass\n"
+    )
+
+    def run_program(self, report, source: str, timeout_s: int = 60) -> tuple[dict, dict]:
+        meter = costs.Meter(os.getpid(), None)
+        command = [sys.executable, "-c", self.SPIN + source]
+        return report(command, dict(os.environ), timeout_s, meter.at), meter.per_job(10)
+
+    def test_costs_of_a_peer_are_those_between_its_marks(self) -> None:
+        report, per_job = self.run_program(
+            marks.peer_report,
+            "def mark(name): print(json.dumps({'mark': name}), flush=True); input()\n"
+            "spin(0.3); mark('start'); spin(0.05); mark('end'); spin(0.3)\n"
+            "print('{}')",
+        )
+        self.assertEqual(report, {})
+        self.assertAlmostEqual(per_job["clientCpuUs"], 5_000, delta=2_000)
+        self.assertAlmostEqual(per_job["cpuUs"], per_job["serverCpuUs"] + per_job["clientCpuUs"], delta=0.01)
+        self.assertRegex(costs.summary(per_job), r"^[\d,]+ \+ [\d,]+ µs$")
+
+    def test_costs_of_longhaul_start_with_its_progress_bar(self) -> None:
+        report, per_job = self.run_program(
+            marks.longhaul_report,
+            "spin(0.3)\n"
+            "if sys.stderr.isatty(): print('drain [  ] 0/10', file=sys.stderr, flush=True)\n"
+            "spin(0.1)\n"
+            "print('steps           10 jobs in     0.10 s        100 jobs/s        300 steps/s'\n"
+            "      '  p50     0.25 ms  p99     1.50 ms')",
+        )
+        expected = {"scenario": "steps", "jobs": 10, "seconds": 0.1, "jobsPerS": 100, "stepsPerS": 300}
+        self.assertEqual(report, {**expected, "p50Ms": 0.25, "p99Ms": 1.5})
+        self.assertGreater(per_job["clientCpuUs"], 9_000)
+        self.assertLess(per_job["clientCpuUs"], 20_000)
+
+    def test_without_marks_there_are_no_costs(self) -> None:
+        _, per_job = self.run_program(marks.peer_report, "print('{}')")
+        self.assertEqual(per_job, {})
+        self.assertEqual(costs.summary({}), "–")
+
+    def test_a_program_that_fails_or_hangs_is_reported(self) -> None:
+        for report in (marks.peer_report, marks.longhaul_report):
+            for source, text in (("sys.exit(3)", "exit 3"), ("time.sleep(60)", "still running"), ("print('x')", "x")):
+                with self.assertRaisesRegex(program.Failed, text):
+                    self.run_program(report, source, 1)
+
+    def test_cpu_of_children_that_ended_is_counted(self) -> None:
+        before = cpu.of_family(os.getpid())
+        program.one_report([sys.executable, "-c", self.SPIN + "spin(0.1); print('{}')"], dict(os.environ))
+        self.assertGreater(cpu.of_family(os.getpid()) - before, 0.08)
+
+    def test_the_table_has_the_median_costs_of_each_scenario(self) -> None:
+        measured = {f"river drain {cost.name}": [1.0, 2.0, 30.0] for cost in costs.COSTS}
+        there = [one for one in peers.SYSTEMS if one.name == "river"]
+        drain = [one for one in peers.SCENARIOS if one.name == "drain"]
+        results = peer_report.Results(measured, set(), there, drain, {}, argparse.Namespace())
+        self.assertIn("| River for Rust | 2 + 2 µs, 2 B, 2.0 rec. |", peer_report.costs_per_job(results))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import argparse
 import statistics
 from typing import NamedTuple
 
+import costs
 import goals
 from peers import Scenario, System
 
@@ -24,13 +25,21 @@ class Results(NamedTuple):
             return goals.quantity(statistics.median(values), scenario.unit)
         return "failed" if f"{system.name} {scenario.name}" in self.failed else "–"
 
+    def costs(self, system: System, scenario: Scenario) -> dict[str, float]:
+        name = f"{system.name} {scenario.name}"
+        return {
+            cost.field: statistics.median(values)
+            for cost in costs.COSTS
+            if (values := self.measured.get(f"{name} {cost.name}"))
+        }
+
     def titled(self, system: System) -> str:
         return f"{system.title} {self.facts['versions'][system.name]}"
 
 
 def markdown(results: Results, outcomes: list[goals.Outcome], verdicts: bool) -> str:
     """Returns the table of all systems, the comparisons, their settings and the machine."""
-    parts = [all_systems(results)]
+    parts = [all_systems(results), costs_per_job(results)]
     if outcomes:
         parts.append(goals.table(outcomes, {}, verdicts))
     parts.append("\n".join(f"- **{results.titled(one)}**: {one.settings}." for one in results.systems))
@@ -45,6 +54,16 @@ def all_systems(results: Results) -> str:
         cells = [results.cell(system, scenario) for scenario in results.scenarios]
         rows.append([results.titled(system), *cells])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def costs_per_job(results: Results) -> str:
+    """Returns a table of the medians; empty cells are of scenarios that were not measured."""
+    rows = [["per job", *(scenario.title.removesuffix(", p50") for scenario in results.scenarios)]]
+    rows.append(["---", *("---:" for _ in results.scenarios)])
+    for system in results.systems:
+        rows.append([system.title, *(costs.summary(results.costs(system, one)) for one in results.scenarios)])
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"{table}\n\nCPU of the database server + CPU of the client, WAL bytes and WAL records."
 
 
 def circumstances(results: Results) -> str:

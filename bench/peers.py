@@ -78,7 +78,7 @@ class System(NamedTuple):
 
     def command(self, scenario: Scenario, binary: Path, size: int, input_bytes: int, url: str) -> list[str]:
         program = {
-            "ours": [str(binary), "bench", scenario.ours, "--json"],
+            "ours": [str(binary), "bench", scenario.ours],
             "node": [
                 str(NODE / "node_modules" / ".bin" / "node"), "--no-deprecation",
                 str(NODE / self.program), scenario.theirs,

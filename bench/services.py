@@ -23,14 +23,53 @@ REDIS_START_S = 10
 class Postgres:
     """A running cluster."""
 
-    def __init__(self, url: str):
+    def __init__(self, url: str, data: Path):
         self.server = url.rsplit("/", 1)[0]
+        self.pid = int((data / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
+        self.session: subprocess.Popen | None = None
 
     def query(self, *statements: str) -> str:
         command = ["psql", f"{self.server}/postgres", "--no-psqlrc", "--quiet", "-At"]
         for statement in statements:
             command += ["-c", statement]
         return script("run", *command)
+
+    def wal_position(self) -> str:
+        """Returns the end of the log within a millisecond, over a session that stays open."""
+        if not self.session:
+            command = [str(ROOT / "scripts" / "postgres"), "run", "psql", f"{self.server}/postgres"]
+            self.session = subprocess.Popen(
+                [*command, "--no-psqlrc", "--quiet", "-At"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+            )  # fmt: skip
+        assert self.session.stdin and self.session.stdout
+        self.session.stdin.write("select pg_current_wal_insert_lsn();\n")
+        self.session.stdin.flush()
+        position = self.session.stdout.readline().strip()
+        if not position:
+            raise Failed("psql has ended")
+        return position
+
+    def close(self) -> None:
+        if self.session:
+            self.session.communicate()
+
+    def wal_between(self, start: str, end: str) -> tuple[int, int, int]:
+        """Returns the bytes, the records and the bytes of full-page images between two positions.
+
+        Records come from the log itself, because backends update pg_stat_wal seconds later.
+        """
+        if start == end:
+            return 0, 0, 0
+        lines = self.query(
+            "create extension if not exists pg_walinspect",
+            # A commit, because the log can be read only up to its last flush.
+            "select pg_logical_emit_message(true, 'bench', '')",
+            f"select pg_wal_lsn_diff('{end}', '{start}')::bigint, coalesce(sum(count), 0)::bigint, "
+            f"coalesce(sum(fpi_size), 0)::bigint from pg_get_wal_stats('{start}', '{end}')",
+        ).splitlines()
+        size, records, images = map(int, lines[-1].split("|"))
+        return size, records, images
 
     @contextlib.contextmanager
     def empty_database(self, name: str) -> Iterator[str]:
@@ -64,14 +103,22 @@ def postgres(folder: Path) -> Iterator[Postgres]:
     # Postgres runs as another user if we are root.
     folder.chmod(0o755)
     try:
-        yield Postgres(script("start", str(data), *(f"{k}={v}" for k, v in POSTGRES_SETTINGS.items())))
+        url = script("start", str(data), *(f"{k}={v}" for k, v in POSTGRES_SETTINGS.items()))
+        cluster = Postgres(url, data / "data")
+        try:
+            yield cluster
+        finally:
+            cluster.close()
     finally:
         script("remove", str(data))
 
 
 @contextlib.contextmanager
-def redis(folder: Path) -> Iterator[str]:
-    """Yields the URL of an empty Redis, one for each measurement, so that no rewrite of its log affects the next."""
+def redis(folder: Path) -> Iterator[tuple[str, int]]:
+    """Yields the URL and the process of an empty Redis.
+
+    Each measurement has its own, so that no rewrite of its log affects the next.
+    """
     data = folder / "redis"
     data.mkdir()
     with socket.socket() as free:
@@ -86,7 +133,7 @@ def redis(folder: Path) -> Iterator[str]:
         )  # fmt: skip
         try:
             wait_for_redis(server, port, data / "log")
-            yield f"redis://127.0.0.1:{port}"
+            yield f"redis://127.0.0.1:{port}", server.pid
         finally:
             server.kill()
             server.wait()

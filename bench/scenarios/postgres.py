@@ -8,13 +8,15 @@ import os
 from pathlib import Path
 from typing import Iterator
 
+import costs
 import goals
+import marks
 import peer_report
 import plot
 import raw_sqlite
 from peers import OURS, SCENARIOS, SYSTEMS, Scenario, System, in_order
 from machine import check_binary, is_debug, machine, warn_of
-from program import Failed, one_report, print_json, say, value_of
+from program import Failed, print_json, say, value_of
 from services import POSTGRES_SETTINGS, REDIS_SETTINGS, Postgres, install, postgres, redis, redis_version
 
 INPUT_BYTES = 100
@@ -103,19 +105,25 @@ class Run:
             return
         size = system.size(scenario, self.args.jobs, self.args.quick)
         try:
-            with self.empty_store(system) as url:
+            with self.empty_store(system) as (url, meter):
                 command = system.command(scenario, self.args.binary, size, INPUT_BYTES, url)
-                report = one_report(command, self.env, TIMEOUT_S)
+                measured = marks.longhaul_report if system.kind == "ours" else marks.peer_report
+                report = measured(command, self.env, TIMEOUT_S, meter.at)
+                report |= meter.per_job(size)
             value = value_of(report, scenario.field)
             if not (math.isfinite(value) and value > 0):
                 raise Failed(f"not a measurement: {value}")
         except Failed as error:
             say(f"  {name}: {error}")
             self.failed.add(name)
-            self.measured.pop(name, None)
+            for known in [one for one in self.measured if one == name or one.startswith(f"{name} ")]:
+                del self.measured[known]
             return
         self.measured.setdefault(name, []).append(value)
-        say(f"  {name:<28} {goals.quantity(value, scenario.unit):>12}")
+        for cost in costs.COSTS:
+            if cost.field in report:
+                self.measured.setdefault(f"{name} {cost.name}", []).append(report[cost.field])
+        say(f"  {name:<28} {goals.quantity(value, scenario.unit):>12}  {costs.summary(report)}")
         self.note({
             **report, "type": "result", "pass": number, "scenario": scenario.name,
             "peer": system.name, "version": self.versions[system.name],
@@ -123,14 +131,14 @@ class Run:
         })  # fmt: skip
 
     @contextlib.contextmanager
-    def empty_store(self, system: System) -> Iterator[str]:
-        """Yields the URL of an empty database or Redis."""
+    def empty_store(self, system: System) -> Iterator[tuple[str, costs.Meter]]:
+        """Yields the URL of an empty database or Redis, and the meter of its server."""
         if system.redis:
-            with redis(self.folder) as url:
-                yield url
+            with redis(self.folder) as (url, pid):
+                yield url, costs.Meter(pid, None)
         else:
             with self.cluster.empty_database("bench") as url:
-                yield url
+                yield url, costs.Meter(self.cluster.pid, self.cluster)
 
     def fdatasync(self, facts: dict) -> None:
         """Measures the disk, for readers with another machine."""

@@ -1,6 +1,6 @@
 // The scenarios, the same for each peer and in the terms of `longhaul bench`: one of them, one JSON line.
 //
-// Usage: node PEER.mjs SCENARIO --database URL --jobs N --concurrency N --input-bytes N
+// Usage: node PEER.mjs SCENARIO --database URL --jobs N --concurrency N --input-bytes N [--marks]
 //
 // A peer is an object of
 //   bulk                  jobs of one call that submits many; none where no such call is documented
@@ -13,6 +13,7 @@
 //   threeSteps(load)      runs a job of three steps to its result, for peers that have steps
 //   settled(), vacuum()   if the peer needs something other than a database query
 
+import { readSync, writeSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 
@@ -35,6 +36,7 @@ export async function main(peer) {
       jobs: { type: 'string' },
       concurrency: { type: 'string' },
       'input-bytes': { type: 'string' },
+      marks: { type: 'boolean' },
     },
   });
   const plan = {
@@ -43,6 +45,7 @@ export async function main(peer) {
     jobs: Number(values.jobs),
     concurrency: Number(values.concurrency),
     filler: 'x'.repeat(Number(values['input-bytes'])),
+    marks: values.marks,
     // One a caller, up to where more of them gained nothing clear here.
     connections: Math.min(64, Math.max(16, Number(values.concurrency))),
   };
@@ -52,6 +55,13 @@ export async function main(peer) {
   console.log(JSON.stringify({ scenario: plan.scenario, jobs: plan.jobs, ...line }));
   // Exits without waiting for sleeping threads: all results are on disk.
   process.exit(0);
+}
+
+/** Prints a line and waits for one, so that the calling process can read counters of the system. */
+function mark(plan, point) {
+  if (!plan.marks) return;
+  writeSync(1, `${JSON.stringify({ mark: point })}\n`);
+  readSync(0, Buffer.alloc(64));
 }
 
 /** The number that a query of one row and one column gives. */
@@ -70,11 +80,13 @@ const SCENARIOS = {
   async submit(plan, peer) {
     const call = () => peer.submit(load(plan));
     await callers(plan.concurrency, plan.concurrency + WARM_UP_CALLS, call);
+    mark(plan, 'start');
     return report(plan, await callers(plan.concurrency, plan.jobs, call));
   },
 
   async bulk(plan, peer) {
     await peer.submit(load(plan));
+    mark(plan, 'start');
     return report(plan, await submitInBulk(plan, peer));
   },
 
@@ -85,6 +97,7 @@ const SCENARIOS = {
     // Otherwise autovacuum would run in the middle of some runs and not of others.
     if (peer.vacuum !== false) await count(plan.database, 'vacuum analyze');
     let left = plan.jobs;
+    mark(plan, 'start');
     const began = now();
     await peer.work(plan, () => void left--);
     await until('all run', () => left <= 0);
@@ -98,8 +111,13 @@ const SCENARIOS = {
     await peer.work(plan, (load) => pickedUp?.(now() - load.submitted));
     const start = peer.start ?? peer.submit;
     const took = [];
-    const began = now();
+    let began = now();
     for (let number = 0; number < WARM_UP_PICKUPS + plan.jobs; number++) {
+      if (number === WARM_UP_PICKUPS) {
+        const paused = now();
+        mark(plan, 'start');
+        began += now() - paused;
+      }
       const wait = began + number * PICKUP_EVERY_MS - now();
       if (wait > 0) await sleep(wait);
       const waited = new Promise((resolve, reject) => {
@@ -117,6 +135,7 @@ const SCENARIOS = {
     await peer.work(plan, () => {});
     const call = () => peer.threeSteps(load(plan));
     await callers(plan.concurrency, plan.concurrency + WARM_UP_CALLS, call);
+    mark(plan, 'start');
     return report(plan, await callers(plan.concurrency, plan.jobs, call), STEPS);
   },
 };
@@ -162,6 +181,7 @@ async function until(what, done) {
 }
 
 function report(plan, { ms, took }, steps = 0) {
+  mark(plan, 'end');
   const seconds = ms / 1000;
   const line = { seconds, jobsPerS: plan.jobs / seconds };
   if (steps) line.stepsPerS = (steps * plan.jobs) / seconds;

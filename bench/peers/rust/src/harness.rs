@@ -63,6 +63,7 @@ async fn submit<P: Peer>(plan: &Plan, peer: Arc<P>) -> anyhow::Result<Value> {
         async move { peer.submit(load).await }
     };
     callers(plan.concurrency, plan.concurrency + WARM_UP_CALLS, &peer, call.clone()).await?;
+    plan.mark("start");
     let (seconds, took) = callers(plan.concurrency, plan.jobs, &peer, call).await?;
     Ok(report(plan, seconds, took, 0))
 }
@@ -70,6 +71,7 @@ async fn submit<P: Peer>(plan: &Plan, peer: Arc<P>) -> anyhow::Result<Value> {
 async fn bulk<P: Peer>(plan: &Plan, peer: &P) -> anyhow::Result<Value> {
     P::BULK.context("documents no bulk insert")?;
     peer.submit(Load::new(&filler(plan))).await?;
+    plan.mark("start");
     let (seconds, took) = submit_in_bulk(plan, peer).await?;
     Ok(report(plan, seconds, took, 0))
 }
@@ -90,6 +92,7 @@ async fn drain<P: Peer>(plan: &Plan, peer: Arc<P>) -> anyhow::Result<Value> {
     // Otherwise autovacuum would run in the middle of some runs and not of others.
     sqlx::query("vacuum analyze").execute(&db).await?;
     let mut runs = load::runs();
+    plan.mark("start");
     let timer = Instant::now();
     peer.work(plan).await?;
     let all_ran = async {
@@ -115,6 +118,10 @@ async fn pickup<P: Peer>(plan: &Plan, peer: &P) -> anyhow::Result<Value> {
     let mut took = Vec::new();
     let start = Instant::now();
     for number in 0..WARM_UP_PICKUPS + plan.jobs {
+        if number == WARM_UP_PICKUPS {
+            plan.mark("start");
+            timer.reset();
+        }
         timer.tick().await;
         peer.start(Load::new(&filler)).await?;
         let waited = tokio::time::timeout(GIVE_UP_AFTER, runs.recv()).await;
@@ -134,6 +141,7 @@ async fn steps<P: Peer>(plan: &Plan, peer: Arc<P>) -> anyhow::Result<Value> {
         async move { peer.three_steps(load).await }
     };
     callers(plan.concurrency, plan.concurrency + WARM_UP_CALLS, &peer, call.clone()).await?;
+    plan.mark("start");
     let (seconds, took) = callers(plan.concurrency, plan.jobs, &peer, call).await?;
     Ok(report(plan, seconds, took, STEPS))
 }
@@ -192,6 +200,7 @@ fn filler(plan: &Plan) -> String {
 }
 
 fn report(plan: &Plan, took: Duration, mut each: Vec<Duration>, steps: usize) -> Value {
+    plan.mark("end");
     let seconds = took.as_secs_f64();
     let rate = |count: usize| count as f64 / seconds;
     let mut line = json!({

@@ -1,6 +1,6 @@
 //! Rust peers of Longhaul on Postgres: one scenario of one of them, one JSON line.
 //!
-//! Usage: bench-peers PEER SCENARIO --database URL --jobs N --concurrency N --input-bytes N
+//! Usage: bench-peers PEER SCENARIO --database URL --jobs N --concurrency N --input-bytes N [--marks]
 //!
 //! `bench/run --postgres` starts it with an empty database for each scenario.
 

@@ -10,6 +10,8 @@ pub struct Plan {
     /// Callers that submit at once.
     pub concurrency: usize,
     pub input_bytes: usize,
+    /// Pause before and after the measured part, until a line arrives on stdin.
+    pub marks: bool,
 }
 
 impl Plan {
@@ -21,8 +23,13 @@ impl Plan {
             jobs: 0,
             concurrency: 0,
             input_bytes: 0,
+            marks: false,
         };
         while let Some(name) = args.next() {
+            if name == "--marks" {
+                plan.marks = true;
+                continue;
+            }
             let value = args.next().with_context(|| format!("{name} has no value"))?;
             match name.as_str() {
                 "--database" => plan.database = value,
@@ -38,6 +45,14 @@ impl Plan {
             "--jobs and --concurrency: at least 1"
         );
         Ok(plan)
+    }
+
+    /// Prints a line and waits for one, so that the calling process can read counters of the system.
+    pub fn mark(&self, point: &str) {
+        if self.marks {
+            println!("{{\"mark\":\"{point}\"}}");
+            let _ = std::io::stdin().read_line(&mut String::new());
+        }
     }
 
     /// Connections for submits: one a caller, up to where more of them gained nothing clear here.
