@@ -34,6 +34,9 @@ class Meter:
         self.server, self.cluster = server, cluster
         self.cpu: dict[str, tuple[float, float]] = {}
         self.wal: dict[str, str] = {}
+        if cluster:
+            # Opens the session, so that the first mark does not wait for it.
+            cluster.wal_position()
 
     def at(self, mark: str, client_s: float) -> None:
         """Reads the counters of the server, beside the CPU time of the client."""

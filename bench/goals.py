@@ -1,8 +1,10 @@
 """Comparisons and goals. Every goal has its number and its reason here.
 
-A goal is a ratio of two measurements of the same pass, because absolute times depend on the machine. Each is about a
-third below the ratio that was measured when it was set, so that a miss shows a change of the program and not noise.
-Raise goals when Longhaul becomes faster.
+A goal is a ratio of two measurements of the same pass, because absolute times depend on the machine. It is met if the
+median of all passes meets it and no pass is more than a fifth away from it: a median alone hides a system that is slow
+in every third pass. Goals on SQLite and beside peers on Postgres are targets, which were set before they were met. The
+others are about a third below the ratio that was measured when they were set, so that a miss shows a change of the
+program and not noise. Raise goals when Longhaul becomes faster.
 """
 
 import statistics
@@ -13,13 +15,16 @@ from peers import OURS, SYSTEMS
 # Name of a measurement -> its value in each pass.
 Measured = dict[str, list[float]]
 
+# The worst pass reaches this share of the goal; where less is better, the goal is this share of the worst pass.
+WORST_SHARE = 0.8
+
 
 class Comparison(NamedTuple):
     scenario: str
     ours: str  # name of a measurement, as is `theirs`
     theirs: str
     beside: str  # description of `theirs`
-    unit: str = "/s"  # of both: "/s" and " MB/s", more is better; "ms", " s" and " MB", less
+    unit: str = "/s"  # of both: "/s" and " MB/s", more is better; for all others, as "ms" and " MB", less
     times: float = 1  # ours is compared with this many of theirs
     goal: float | None = None  # the ratio to reach, or not to exceed where less is better
     slack: float = 0  # subtracted from ours before the goal is checked, in its unit
@@ -36,10 +41,9 @@ SQLITE = [
     ),
     Comparison(
         "submit, {concurrency} callers", "longhaul submit", "raw insert 100",
-        "plain SQLite, 100 rows a commit", goal=0.30,
-        reason="The target is 20,000 durable submissions a second from 256 callers, on a machine where "
-        "plain SQLite inserts 70,000 rows or more. A submission writes two rows and three indexes where "
-        "plain SQLite writes one of each; without group commit the ratio would be a thirtieth.",
+        "plain SQLite, 100 rows a commit", goal=0.5,
+        reason="A job with its key, its history and the counts of its queue costs at most twice as much as one "
+        "narrow row with one index; without group commit the ratio would be a thirtieth.",
     ),
     Comparison(
         "submit in batches of 1,000", "longhaul bulk", "raw insert 100",
@@ -47,24 +51,22 @@ SQLITE = [
     ),
     Comparison(
         "drain, {concurrency} at once", "longhaul drain", "raw drain 100",
-        "plain SQLite, claim and complete by 100", goal=0.12,
-        reason="Claim and outcome each rewrite a whole job with its history and two or three of its "
-        "indexes, round-robin over tenants, and run it in between. An eighth of two bare updates "
-        "shows that both are batched; a commit for each would be a fiftieth.",
+        "plain SQLite, claim and complete by 100", goal=0.4,
+        reason="Claim and settlement are batched, write little more than the columns that change, and overlap "
+        "with the handlers. Round-robin over tenants, leases and history may cost as much again as two "
+        "bare updates, and half as much on top; a commit for each would be a fiftieth.",
     ),
     Comparison(
         "three steps, {concurrency} callers", "longhaul steps", "raw insert 100",
-        "plain SQLite, 100 rows a commit", goal=0.14,
-        reason="The target is 10,000 checkpoints a second, on a machine where plain SQLite inserts "
-        "70,000 rows or more. Three of them also pay for the submit, claim and outcome of their job, "
-        "so that half of the writes are not checkpoints.",
+        "plain SQLite, 100 rows a commit", goal=0.4,
+        reason="A checkpoint is one row. Three of them also pay for the submit, claim and settlement of their "
+        "job, so that half of the writes are not checkpoints; the rest is for the round trips of the callers.",
     ),
     Comparison(
         "idle pickup, p50", "longhaul pickup", "raw fdatasync", "two fdatasyncs, p50",
-        unit="ms", times=2, goal=3, slack=1,
+        unit="ms", times=2, goal=1, slack=1,
         reason="Two commits lie between the submit call and the handler: the submission and the claim. "
-        "Three times the disk's time for them, and 1 ms for threads to wake up, excludes any polling; "
-        "at 0.3 ms for an fdatasync that is the target of 3 ms.",
+        "The disk's time for them, and 1 ms for everything else, excludes any polling.",
     ),
     Comparison(
         "drain with {history} finished", "longhaul drain history", "longhaul drain empty",
@@ -85,12 +87,23 @@ SQLITE = [
     ),
 ]  # fmt: skip
 
-# Systems and scenarios by their names in peers.py. These goals were set before they were met.
+# Measurements that are derived from those of the peers; see `derive`.
+BEST_BULK = "best peer bulk"
+BEST_PICKUP_P99 = "best peer pickup p99"
+# Limits of a drained job.
+LIMITS = {"drain wal bytes limit": 750.0, "drain wal records limit": 5.0}
+
+# Systems and scenarios by their names in peers.py, costs by those in costs.py.
 POSTGRES = [
     Comparison(
         "submit, 32 callers", "longhaul submit 32", "river submit 32", "River for Rust", goal=10,
         reason="River commits each submission, so the disk and 32 connections limit it. "
         "Longhaul commits once for all waiting callers, which is worth 10 to 20 times.",
+    ),
+    Comparison(
+        "submit, 32 callers", "longhaul submit 32", "bullmq submit 32", "BullMQ, each write synced", goal=1.5,
+        reason="Redis also syncs once for all waiting callers. With few of them the time of one commit counts "
+        "most, and Postgres does more in it: half as fast again shows that group commit makes up for that.",
     ),
     Comparison(
         "submit, 256 callers", "longhaul submit 256", "bullmq submit 256", "BullMQ, each write synced",
@@ -99,9 +112,27 @@ POSTGRES = [
         "shows that Postgres is no reason to keep jobs elsewhere.",
     ),
     Comparison(
+        "submit in bulk", "longhaul bulk", "river bulk", "River for Rust", goal=2,
+        reason="It inserts row by row inside one transaction; Longhaul sends one statement for a thousand jobs.",
+    ),
+    Comparison(
+        "submit in bulk", "longhaul bulk", BEST_BULK, "the fastest peer", goal=1.2,
+        reason="The fast peers send many jobs in one statement, too, so the rows and index entries of a job decide: "
+        "graphile-worker and pg-boss write 6 WAL records for each.",
+    ),
+    Comparison(
         "drain", "longhaul drain", "graphile-worker drain", "graphile-worker, batched", goal=1.2,
         reason="Among the fastest drains of the peers on Postgres, and it deletes finished jobs. Longhaul keeps them "
         "and should still be faster.",
+    ),
+    Comparison(
+        "drain", "longhaul drain", "pg-boss drain", "pg-boss", goal=1.7,
+        reason="It also keeps finished jobs, and claims and completes a thousand at once. It writes 11 WAL records "
+        "and 1,400 bytes for each; Longhaul's limits are half of that.",
+    ),
+    Comparison(
+        "drain", "longhaul drain", "river drain", "River for Rust", goal=2,
+        reason="The nearest peer in language and guarantees: it keeps finished jobs and batches completions.",
     ),
     Comparison(
         "three steps, 50 callers", "longhaul steps 50", "dbos-ts steps 50", "DBOS for TypeScript", goal=10,
@@ -109,10 +140,39 @@ POSTGRES = [
         "50 callers.",
     ),
     Comparison(
+        "three steps, 50 callers", "longhaul steps 50", "dbos-rust steps 50", "DBOS for Rust", goal=3,
+        reason="Without the cost of JavaScript, the number of commits remains, which Longhaul shares among "
+        "50 callers.",
+    ),
+    Comparison(
         "three steps, one by one, p50", "longhaul steps 1", "dbos-ts steps 1", "DBOS for TypeScript",
-        unit="ms", goal=0.5,
+        unit="ms", goal=0.4,
         reason="A lone job cannot share commits, so only fewer of them help: a claim, three checkpoints "
         "and a settlement.",
+    ),
+    Comparison(
+        "three steps, one by one, p50", "longhaul steps 1", "dbos-rust steps 1", "DBOS for Rust",
+        unit="ms", goal=1,
+        reason="It starts the job in the calling process, without a claim. Longhaul claims it and should "
+        "still not be slower.",
+    ),
+    Comparison(
+        "CPU of a drained job", "longhaul drain cpu", "graphile-worker drain cpu", "graphile-worker, batched",
+        unit=" µs", goal=1,
+        reason="Server and client together. It does about half of the work, in JavaScript. A drain keeps all "
+        "cores busy, so this decides its speed, and it changes little with the load of the machine.",
+    ),
+    Comparison(
+        "WAL of a drained job", "longhaul drain wal bytes", "drain wal bytes limit", "the limit",
+        unit=" B", goal=1,
+        reason="A claim and a settlement, with the result and the history, fit into 750 bytes if each row is "
+        "written once and few indexes change. Replicas, archives and disks pay for every byte.",
+    ),
+    Comparison(
+        "WAL records of a drained job", "longhaul drain wal records", "drain wal records limit", "the limit",
+        unit=" rec.", goal=1,
+        reason="Each record is a change of a heap or index page, with its own lock and CPU. graphile-worker, which "
+        "deletes finished jobs, writes six.",
     ),
 ]  # fmt: skip
 
@@ -123,6 +183,12 @@ POSTGRES += [
     )
     for peer in SYSTEMS
     if peer.name != OURS
+] + [
+    Comparison(
+        "idle pickup, p99", f"{OURS} pickup p99", BEST_PICKUP_P99, "the best peer", unit="ms", goal=2,
+        reason="A late wake-up or a missed notification shows in the tail only. A 99th percentile of 200 "
+        "pickups is the third-slowest, so it varies: twice the best peer of the pass.",
+    ),
 ]  # fmt: skip
 
 PAYLOADS = [
@@ -260,11 +326,16 @@ class Outcome(NamedTuple):
     ours: float
     theirs: float
     ratios: list[float]
-    met: bool | None  # None where there is no goal
+    median_met: bool | None  # None where there is no goal
+    worst_met: bool | None
 
     @property
     def ratio(self) -> float:
         return statistics.median(self.ratios)
+
+    @property
+    def met(self) -> bool | None:
+        return None if self.median_met is None else bool(self.median_met and self.worst_met)
 
 
 def compare(measured: Measured, comparisons: list[Comparison]) -> list[Outcome]:
@@ -276,16 +347,37 @@ def compare(measured: Measured, comparisons: list[Comparison]) -> list[Outcome]:
         ours = measured[comparison.ours]
         theirs = [value * comparison.times for value in measured[comparison.theirs]]
         ratios = [our / their for our, their in zip(ours, theirs, strict=True)]
-        met = None
+        median_met = worst_met = None
         if comparison.goal is not None:
-            value = statistics.median(
-                (our - comparison.slack) / their for our, their in zip(ours, theirs, strict=True)
-            )
-            met = value <= comparison.goal if comparison.less_is_better else value >= comparison.goal
+            values = [(our - comparison.slack) / their for our, their in zip(ours, theirs, strict=True)]
+            worst = worst_allowed(comparison)
+            if comparison.less_is_better:
+                median_met = statistics.median(values) <= comparison.goal
+                worst_met = max(values) <= worst
+            else:
+                median_met = statistics.median(values) >= comparison.goal
+                worst_met = min(values) >= worst
         outcomes.append(
-            Outcome(comparison, statistics.median(ours), statistics.median(theirs), ratios, met)
+            Outcome(comparison, statistics.median(ours), statistics.median(theirs), ratios, median_met, worst_met)
         )
     return outcomes
+
+
+def worst_allowed(comparison: Comparison) -> float:
+    """Returns the ratio that no pass may miss."""
+    goal = comparison.goal or 0
+    return goal / WORST_SHARE if comparison.less_is_better else goal * WORST_SHARE
+
+
+def derive(measured: Measured) -> None:
+    """Adds the best peer of each pass, and limits, to the measurements on Postgres."""
+    peers = [peer.name for peer in SYSTEMS if peer.name != OURS]
+    for name, suffix, best in ((BEST_BULK, "bulk", max), (BEST_PICKUP_P99, "pickup p99", min)):
+        passes = [measured[f"{peer} {suffix}"] for peer in peers if f"{peer} {suffix}" in measured]
+        if passes:
+            measured[name] = [best(values) for values in zip(*passes, strict=True)]
+    for name, limit in LIMITS.items():
+        measured[name] = [limit] * len(measured.get(f"{OURS} {name.removesuffix(' limit')}", []))
 
 
 def table(outcomes: list[Outcome], words: dict[str, object], verdicts: bool) -> str:
@@ -311,12 +403,15 @@ def as_json(outcome: Outcome, words: dict[str, object]) -> dict:
         "scenario": comparison.scenario.format(**words), "ours": outcome.ours,
         "beside": comparison.beside, "theirs": outcome.theirs, "unit": comparison.unit,
         "ratio": outcome.ratio, "ratios": outcome.ratios, "goal": comparison.goal, "met": outcome.met,
+        "medianMet": outcome.median_met, "worstMet": outcome.worst_met,
     }  # fmt: skip
 
 
 def quantity(value: float, unit: str) -> str:
     if unit == "ms":
         return f"{value:.2f} ms"
+    if unit == " rec.":
+        return f"{value:.1f} rec."
     return f"{value:.1f} s" if unit == " s" else f"{value:,.0f}{unit}"
 
 
@@ -337,5 +432,14 @@ def goal(outcome: Outcome, verdict: bool) -> str:
     slack = f" + {comparison.slack:g} {comparison.unit.strip()}" if comparison.slack else ""
     text = f"{sign} {comparison.goal:g}{slack}"
     if verdict:
-        text += " ✓" if outcome.met else " ✗ missed"
+        text += f" {judgement(outcome)}"
     return text
+
+
+def judgement(outcome: Outcome) -> str:
+    if outcome.met:
+        return "✓"
+    if not outcome.median_met:
+        return "✗ missed"
+    which = "highest above" if outcome.comparison.less_is_better else "lowest below"
+    return f"✗ {which} {worst_allowed(outcome.comparison):.3g}"

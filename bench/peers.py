@@ -11,7 +11,7 @@ RUST = ROOT / ".tools" / "bench-target" / "release" / "bench-peers"
 PEERS = ROOT / "bench" / "peers"
 
 OURS = "longhaul"
-PICKUPS = 150
+PICKUPS = 200
 STEPS = ("steps 50", "steps 1")
 
 

@@ -47,6 +47,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
                     run.one(scenario, system, number)
             run.fdatasync(facts)
     facts["loadAfter"] = round(os.getloadavg()[0], 1)
+    goals.derive(run.measured)
     outcomes = goals.compare(run.measured, goals.POSTGRES)
     finish(args, run, facts, systems, scenarios, outcomes)
     if run.failed:
@@ -120,9 +121,10 @@ class Run:
                 del self.measured[known]
             return
         self.measured.setdefault(name, []).append(value)
-        for cost in costs.COSTS:
-            if cost.field in report:
-                self.measured.setdefault(f"{name} {cost.name}", []).append(report[cost.field])
+        more = [(cost.name, cost.field) for cost in costs.COSTS] + [("p99", "p99Ms")]
+        for suffix, field in more:
+            if field in report:
+                self.measured.setdefault(f"{name} {suffix}", []).append(report[field])
         say(f"  {name:<28} {goals.quantity(value, scenario.unit):>12}  {costs.summary(report)}")
         self.note({
             **report, "type": "result", "pass": number, "scenario": scenario.name,

@@ -187,8 +187,10 @@ function report(plan, { ms, took }, steps = 0) {
   if (steps) line.stepsPerS = (steps * plan.jobs) / seconds;
   if (took.length) {
     took.sort((a, b) => a - b);
-    line.p50Ms = took[Math.floor(took.length / 2)];
-    line.p99Ms = took[Math.floor((took.length * 99) / 100)];
+    // The same ranks as those of `longhaul bench`.
+    const at = (percent) => took[Math.ceil((took.length * percent) / 100) - 1];
+    line.p50Ms = at(50);
+    line.p99Ms = at(99);
   }
   return line;
 }

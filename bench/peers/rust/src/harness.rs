@@ -211,8 +211,11 @@ fn report(plan: &Plan, took: Duration, mut each: Vec<Duration>, steps: usize) ->
     }
     each.sort();
     if !each.is_empty() {
-        line["p50Ms"] = json!(each[each.len() / 2].as_secs_f64() * 1e3);
-        line["p99Ms"] = json!(each[each.len() * 99 / 100].as_secs_f64() * 1e3);
+        // The same ranks as those of `longhaul bench`.
+        let at =
+            |percent: usize| each[(each.len() * percent).div_ceil(100) - 1].as_secs_f64() * 1e3;
+        line["p50Ms"] = json!(at(50));
+        line["p99Ms"] = json!(at(99));
     }
     line
 }
