@@ -239,6 +239,54 @@ SOCKETS = [
     ),
 ]  # fmt: skip
 
+# Absolute, where all other goals are ratios: they are numbers to promise, for a machine of two cores that wrk shares.
+HTTP_TARGETS = {
+    "sqlite post": 15_000.0, "sqlite get": 25_000.0, "sqlite post server cpu": 70.0,
+    "postgres post": 6_000.0, "postgres get": 10_000.0,
+}  # fmt: skip
+
+HTTP = [
+    Comparison(
+        "submit a job, SQLite, {connections} connections", "sqlite post", "sqlite post target", "the target", goal=1,
+        reason="Group commit makes the disk's share small, so parsing, checks and one round trip to the writer "
+        "decide.",
+    ),
+    Comparison(
+        "CPU of the server for it", "sqlite post server cpu", "sqlite post server cpu target", "the target",
+        unit=" µs", goal=1,
+        reason="At 15,000 a second it is one core, and leaves the other to the workers. It depends little on the "
+        "load of the machine.",
+    ),
+    Comparison(
+        "read a job, SQLite, {connections} connections", "sqlite get", "sqlite get target", "the target", goal=1,
+        reason="A lookup by primary key in a file that is in memory. Clients that poll need it most.",
+    ),
+    Comparison(
+        "read a job, SQLite, {connections} connections", "sqlite get", "sqlite livez", "`/livez`, without a store",
+    ),
+    Comparison(
+        "submit a job, Postgres, {connections} connections", "postgres post", "postgres post target", "the target",
+        goal=1,
+        reason="Postgres shares the two cores, and does most of the work of a submission.",
+    ),
+    Comparison(
+        "CPU of the server for it", "postgres post server cpu", "postgres post postgres cpu", "CPU of Postgres",
+        unit=" µs",
+    ),
+    Comparison(
+        "read a job, Postgres, {connections} connections", "postgres get", "postgres get target", "the target", goal=1,
+        reason="One statement for each read, or one for several that arrive together.",
+    ),
+    Comparison(
+        "CPU of the server for it", "postgres get server cpu", "postgres get postgres cpu", "CPU of Postgres",
+        unit=" µs",
+    ),
+    Comparison(
+        "read a job, Postgres, {connections} connections", "postgres get", "postgres livez",
+        "`/livez`, without a store",
+    ),
+]  # fmt: skip
+
 KEYS = [
     Comparison(
         "submit over HTTP, {callers} callers", "with keys", "without keys", "without keys", goal=0.9,

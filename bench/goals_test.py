@@ -73,7 +73,7 @@ class Goals(unittest.TestCase):
 
     def test_every_goal_gives_its_reason(self) -> None:
         everything = goals.SQLITE + goals.POSTGRES + goals.PAYLOADS + goals.SOCKETS + goals.KEYS + goals.WEBHOOKS
-        for comparison in everything + goals.HANGING + goals.PROXY + goals.RENDER:
+        for comparison in everything + goals.HANGING + goals.PROXY + goals.RENDER + goals.HTTP:
             self.assertEqual(comparison.goal is None, comparison.reason == "", comparison.scenario)
 
 
@@ -118,6 +118,19 @@ class ServerGoals(unittest.TestCase):
             [outcome] = goals.compare({"idle closed": [after], "idle promised": [10.0]}, goals.SOCKETS)
             self.assertEqual(outcome.met, met)
         self.assertEqual(goals.goal(outcome, verdict=False), "≤ 1 + 0.5 s")
+
+    def test_http_has_absolute_targets(self) -> None:
+        for name, enough, missed in [
+            ("sqlite post", 15_000.0, 14_999.0),
+            ("sqlite get", 25_000.0, 24_999.0),
+            ("sqlite post server cpu", 70.0, 70.1),
+            ("postgres post", 6_000.0, 5_999.0),
+            ("postgres get", 10_000.0, 9_999.0),
+        ]:
+            for value, met in ((enough, True), (missed, False)):
+                measured = {name: [value], f"{name} target": [goals.HTTP_TARGETS[name]]}
+                [outcome] = goals.compare(measured, goals.HTTP)
+                self.assertEqual(outcome.met, met, name)
 
     def test_keys_cost_a_tenth_at_most(self) -> None:
         for rate, met in ((90.0, True), (89.0, False)):

@@ -86,6 +86,11 @@ def install(*names: str) -> None:
         raise Failed(f"could not be installed: {', '.join(names)}")
 
 
+def has_postgres() -> bool:
+    """Returns whether scripts/postgres finds a Postgres, without installing one."""
+    return any(Path("/usr/lib/postgresql").glob("*/bin"))
+
+
 def script(*words: str) -> str:
     """Runs scripts/postgres in its own session, so that Ctrl-C does not interrupt a clean-up."""
     done = subprocess.run(

@@ -37,13 +37,13 @@ class Server(NamedTuple):
 
 
 @contextlib.contextmanager
-def running(binary: Path, folder: Path, config: str = "") -> Iterator[Server]:
-    """Starts a server on SQLite in its own folder, and stops it at the end."""
+def running(binary: Path, folder: Path, config: str = "", options: tuple[str, ...] = ()) -> Iterator[Server]:
+    """Starts a server in its own folder, on SQLite unless `options` name a database, and stops it at the end."""
     file = folder.with_suffix(".toml")
     file.write_text(config, encoding="utf-8")
     command = [
         str(binary), "--json", "serve", "--listen", "127.0.0.1:0",
-        "--data", str(folder), "--config", str(file),
+        "--data", str(folder), "--config", str(file), *options,
     ]  # fmt: skip
     server = subprocess.Popen(
         command, env={**environment(), "LONGHAUL_LOG_LEVEL": "error"},
