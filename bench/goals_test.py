@@ -11,6 +11,7 @@ import costs
 import cpu
 import marks
 import peers
+import comparison
 import goals
 import peer_report
 import plot
@@ -18,9 +19,9 @@ import program
 
 
 class Goals(unittest.TestCase):
-    def only(self, **measured: list[float]) -> goals.Outcome:
+    def only(self, **measured: list[float]) -> comparison.Outcome:
         named = {name.replace("_", " "): values for name, values in measured.items()}
-        [outcome] = goals.compare(named, goals.SQLITE)
+        [outcome] = comparison.compare(named, goals.SQLITE)
         return outcome
 
     def test_more_is_better_for_rates(self) -> None:
@@ -39,7 +40,7 @@ class Goals(unittest.TestCase):
             ("longhaul steps", "raw insert 100", 0.4),
         ]:
             for our, met in ((rate, True), (rate - 0.01, False)):
-                [outcome] = goals.compare({ours: [our], theirs: [1.0]}, goals.SQLITE)
+                [outcome] = comparison.compare({ours: [our], theirs: [1.0]}, goals.SQLITE)
                 self.assertEqual(outcome.met, met, ours)
 
     def test_no_pass_may_be_more_than_a_fifth_below_the_goal(self) -> None:
@@ -48,16 +49,16 @@ class Goals(unittest.TestCase):
             outcome = self.only(longhaul_drain=[21.0, worst, 22.0], dbos_drain=[1.0] * 3)
             self.assertTrue(outcome.median_met)
             self.assertEqual(outcome.met, met)
-        self.assertEqual(goals.goal(outcome, verdict=True), "≥ 20 ✗ lowest below 16")
+        self.assertEqual(comparison.goal(outcome, verdict=True), "≥ 20 ✗ lowest below 16")
         outcome = self.only(longhaul_drain=[19.0, 30.0, 18.0], dbos_drain=[1.0] * 3)
-        self.assertEqual(goals.goal(outcome, verdict=True), "≥ 20 ✗ missed")
+        self.assertEqual(comparison.goal(outcome, verdict=True), "≥ 20 ✗ missed")
 
     def test_where_less_is_better_no_pass_may_be_more_than_a_quarter_above_the_goal(self) -> None:
         # The goal is a ratio of 1 and 1 ms, so that 2.25 ms beside two fdatasyncs of 0.5 ms are the most.
         for worst, met in ((2.25, True), (2.3, False)):
             outcome = self.only(longhaul_pickup=[1.5, worst, 1.5], raw_fdatasync=[0.5] * 3)
             self.assertEqual(outcome.met, met)
-        self.assertEqual(goals.goal(outcome, verdict=True), "≤ 1 + 1 ms ✗ highest above 1.25")
+        self.assertEqual(comparison.goal(outcome, verdict=True), "≤ 1 + 1 ms ✗ highest above 1.25")
 
     def test_a_slow_pass_is_judged_against_its_own_yardstick(self) -> None:
         outcome = self.only(longhaul_drain=[300.0, 30.0, 3.0], dbos_drain=[10.0, 1.0, 0.1])
@@ -69,18 +70,18 @@ class Goals(unittest.TestCase):
         self.assertIsNone(outcome.met)
 
     def test_what_was_not_measured_is_left_out(self) -> None:
-        self.assertEqual(goals.compare({"longhaul drain": [1.0]}, goals.SQLITE), [])
+        self.assertEqual(comparison.compare({"longhaul drain": [1.0]}, goals.SQLITE), [])
 
     def test_every_goal_gives_its_reason(self) -> None:
         everything = goals.SQLITE + goals.POSTGRES + goals.PAYLOADS + goals.SOCKETS + goals.KEYS + goals.WEBHOOKS
-        for comparison in everything + goals.HANGING + goals.PROXY + goals.RENDER + goals.HTTP:
+        for comparison in everything + goals.HANGING + goals.PROXY + goals.RENDER + goals.HTTP + goals.GROWTH:
             self.assertEqual(comparison.goal is None, comparison.reason == "", comparison.scenario)
 
 
 class RenderGoals(unittest.TestCase):
     def met(self, our: float, promised: float, their: float) -> list[bool | None]:
         measured = {"render p50": [our], "render promised": [promised], "mermaid-cli p50": [their]}
-        return [outcome.met for outcome in goals.compare(measured, goals.RENDER)]
+        return [outcome.met for outcome in comparison.compare(measured, goals.RENDER)]
 
     def test_a_diagram_takes_no_longer_than_promised_and_a_twentieth_of_mermaid_cli(self) -> None:
         self.assertEqual(self.met(20.0, 20.0, 400.0), [True, True])
@@ -89,13 +90,13 @@ class RenderGoals(unittest.TestCase):
 
     def test_without_mermaid_cli_only_the_promise_is_judged(self) -> None:
         measured = {"render p50": [5.0], "render promised": [20.0]}
-        [outcome] = goals.compare(measured, goals.RENDER)
+        [outcome] = comparison.compare(measured, goals.RENDER)
         self.assertTrue(outcome.met)
 
 
 class PayloadGoals(unittest.TestCase):
     def met(self, ours: str, theirs: str, our: float, their: float) -> bool | None:
-        [outcome] = goals.compare({ours: [our], theirs: [their]}, goals.PAYLOADS)
+        [outcome] = comparison.compare({ours: [our], theirs: [their]}, goals.PAYLOADS)
         return outcome.met
 
     def test_an_upload_is_half_as_fast_as_a_copy_and_a_digest(self) -> None:
@@ -110,14 +111,14 @@ class PayloadGoals(unittest.TestCase):
 class ServerGoals(unittest.TestCase):
     def test_slow_peers_may_double_what_others_wait(self) -> None:
         for slow, met in ((2.0, True), (2.1, False)):
-            [outcome] = goals.compare({"read beside slow": [slow], "read calm": [1.0]}, goals.SOCKETS)
+            [outcome] = comparison.compare({"read beside slow": [slow], "read calm": [1.0]}, goals.SOCKETS)
             self.assertEqual(outcome.met, met)
 
     def test_sockets_are_closed_when_it_was_promised_and_half_a_second(self) -> None:
         for after, met in ((10.5, True), (10.6, False)):
-            [outcome] = goals.compare({"idle closed": [after], "idle promised": [10.0]}, goals.SOCKETS)
+            [outcome] = comparison.compare({"idle closed": [after], "idle promised": [10.0]}, goals.SOCKETS)
             self.assertEqual(outcome.met, met)
-        self.assertEqual(goals.goal(outcome, verdict=False), "≤ 1 + 0.5 s")
+        self.assertEqual(comparison.goal(outcome, verdict=False), "≤ 1 + 0.5 s")
 
     def test_http_has_absolute_targets(self) -> None:
         for name, enough, missed in [
@@ -129,18 +130,33 @@ class ServerGoals(unittest.TestCase):
         ]:
             for value, met in ((enough, True), (missed, False)):
                 measured = {name: [value], f"{name} target": [goals.HTTP_TARGETS[name]]}
-                [outcome] = goals.compare(measured, goals.HTTP)
+                [outcome] = comparison.compare(measured, goals.HTTP)
                 self.assertEqual(outcome.met, met, name)
+
+    def test_growth_has_absolute_targets_and_lanes_are_held_against_one_lane(self) -> None:
+        for name, enough, missed in [
+            ("claim p99", 10.0, 10.1), ("list young", 5.0, 5.1), ("list old", 5.0, 5.1),
+            ("watchers cpu", 2.0, 2.1), ("watchers memory", 150.0, 151.0),
+        ]:  # fmt: skip
+            for value, met in ((enough, True), (missed, False)):
+                measured = {f"sqlite {name}": [value], f"sqlite {name} target": [goals.GROWTH_TARGETS[name]]}
+                [outcome] = comparison.compare(measured, goals.GROWTH)
+                self.assertEqual(outcome.met, met, name)
+        for lanes in ("queues", "tenants"):
+            for rate, met in ((70.0, True), (69.0, False)):
+                measured = {f"postgres drain {lanes}": [rate], "postgres drain one lane": [100.0]}
+                [outcome] = comparison.compare(measured, goals.GROWTH)
+                self.assertEqual(outcome.met, met, lanes)
 
     def test_keys_cost_a_tenth_at_most(self) -> None:
         for rate, met in ((90.0, True), (89.0, False)):
-            [outcome] = goals.compare({"with keys": [rate], "without keys": [100.0]}, goals.KEYS)
+            [outcome] = comparison.compare({"with keys": [rate], "without keys": [100.0]}, goals.KEYS)
             self.assertEqual(outcome.met, met)
 
 
 class PostgresGoals(unittest.TestCase):
     def met(self, ours: str, theirs: str, our: float, their: float) -> bool | None:
-        [outcome] = goals.compare({ours: [our], theirs: [their]}, goals.POSTGRES)
+        [outcome] = comparison.compare({ours: [our], theirs: [their]}, goals.POSTGRES)
         return outcome.met
 
     def test_each_goal_is_where_it_was_set(self) -> None:
@@ -169,7 +185,7 @@ class PostgresGoals(unittest.TestCase):
             for value, met in ((most, True), (most + 0.1, False)):
                 measured = {f"longhaul drain {cost}": [value]}
                 goals.derive(measured)
-                [outcome] = goals.compare(measured, goals.POSTGRES)
+                [outcome] = comparison.compare(measured, goals.POSTGRES)
                 self.assertEqual(outcome.met, met)
 
     def test_the_best_peer_is_that_of_each_pass(self) -> None:

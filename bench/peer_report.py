@@ -5,12 +5,12 @@ import statistics
 from typing import NamedTuple
 
 import costs
-import goals
+import comparison
 from peers import Scenario, System
 
 
 class Results(NamedTuple):
-    measured: goals.Measured
+    measured: comparison.Measured
     failed: set[str]
     systems: list[System]
     scenarios: list[Scenario]
@@ -22,7 +22,7 @@ class Results(NamedTuple):
 
     def cell(self, system: System, scenario: Scenario) -> str:
         if values := self.passes(system, scenario):
-            return goals.quantity(statistics.median(values), scenario.unit)
+            return comparison.quantity(statistics.median(values), scenario.unit)
         return "failed" if f"{system.name} {scenario.name}" in self.failed else "–"
 
     def costs(self, system: System, scenario: Scenario) -> dict[str, float]:
@@ -37,11 +37,11 @@ class Results(NamedTuple):
         return f"{system.title} {self.facts['versions'][system.name]}"
 
 
-def markdown(results: Results, outcomes: list[goals.Outcome], verdicts: bool) -> str:
+def markdown(results: Results, outcomes: list[comparison.Outcome], verdicts: bool) -> str:
     """Returns the table of all systems, the comparisons, their settings and the machine."""
     parts = [all_systems(results), costs_per_job(results)]
     if outcomes:
-        parts.append(goals.table(outcomes, {}, verdicts))
+        parts.append(comparison.table(outcomes, {}, verdicts))
     parts.append("\n".join(f"- **{results.titled(one)}**: {one.settings}." for one in results.systems))
     parts.append(circumstances(results))
     return "\n\n".join(parts) + "\n"

@@ -4,7 +4,7 @@ import statistics
 import textwrap
 from xml.sax.saxutils import escape
 
-import goals
+import comparison
 from peers import OURS, Scenario, System
 from peer_report import Results, circumstances
 
@@ -87,7 +87,7 @@ def panel(left: int, top: int, scenario: Scenario, lines: list[tuple[System, lis
             elements.append(
                 f'<line class="spread" x1="{low:.1f}" x2="{high:.1f}" y1="{middle}" y2="{middle}"/>'
             )
-        shown = goals.quantity(median, scenario.unit).removesuffix("/s").removesuffix(" ms")
+        shown = comparison.quantity(median, scenario.unit).removesuffix("/s").removesuffix(" ms")
         elements.append(text(zero + max(values) * scale + 7, y + 11, shown, f"text{weight}"))
     bottom = top + TITLE - 9 + len(lines) * ROW
     elements.append(f'<line class="line" x1="{zero}" x2="{zero}" y1="{top + TITLE - 9}" y2="{bottom}"/>')

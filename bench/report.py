@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Iterator
 
-import goals
+import comparison
 from machine import check_binary, is_debug, machine, warn_of
 from program import print_json, say
 
@@ -14,7 +14,7 @@ class Measurements:
     def __init__(self, args: argparse.Namespace, folder: Path):
         check_binary(args.binary)
         self.args = args
-        self.values: goals.Measured = {}
+        self.values: comparison.Measured = {}
         self.facts = machine(args, folder)
         warn_of(self.facts)
 
@@ -27,7 +27,7 @@ class Measurements:
     def add(self, name: str, value: float, unit: str, **more: object) -> None:
         """Adds the value of a pass and prints it; `more` is for the JSON line."""
         self.limit(name, value)
-        say(f"  {name:<24} {goals.quantity(value, unit):>12}")
+        say(f"  {name:<24} {comparison.quantity(value, unit):>12}")
         if self.args.json:
             line = {"type": "result", "pass": len(self.values[name]), "name": name, "value": value}
             print_json({**line, "unit": unit.strip(), **more})
@@ -37,18 +37,18 @@ class Measurements:
         self.values.setdefault(name, []).append(value)
 
     def report(
-        self, comparisons: list[goals.Comparison], words: dict, passes: str = ""
-    ) -> list[goals.Outcome]:
+        self, comparisons: list[comparison.Comparison], words: dict, passes: str = ""
+    ) -> list[comparison.Outcome]:
         """Prints the comparisons. `words` fill the names of comparisons, `passes` describes the number of passes."""
         args, facts = self.args, self.facts
-        outcomes = goals.compare(self.values, comparisons)
+        outcomes = comparison.compare(self.values, comparisons)
         facts["loadAfter"] = round(os.getloadavg()[0], 1)
         if args.json:
             for outcome in outcomes:
-                print_json({"type": "comparison", **goals.as_json(outcome, words)})
+                print_json({"type": "comparison", **comparison.as_json(outcome, words)})
             print_json({"type": "machine", **facts})
             return outcomes
-        print(goals.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
+        print(comparison.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
         print(
             f"\n{facts['longhaul']}, {passes or medians(args)}; {facts['cores']} cores ({facts['cpu']}), "
             f"{facts['fileSystem']}, load {facts['loadBefore']} before and {facts['loadAfter']} after."

@@ -29,7 +29,10 @@ class Postgres:
         self.session: subprocess.Popen | None = None
 
     def query(self, *statements: str) -> str:
-        command = ["psql", f"{self.server}/postgres", "--no-psqlrc", "--quiet", "-At"]
+        return self.query_in(f"{self.server}/postgres", *statements)
+
+    def query_in(self, url: str, *statements: str) -> str:
+        command = ["psql", url, "--no-psqlrc", "--quiet", "-At"]
         for statement in statements:
             command += ["-c", statement]
         return script("run", *command)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-import goals
+import comparison
 from machine import check_binary
 from program import one_report, print_json, say, value_of
 from report import Measurements
@@ -45,7 +45,7 @@ POSTGRES = [
 ]
 
 
-def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+def measure(args: argparse.Namespace, folder: Path) -> list[comparison.Outcome]:
     binaries = {"old": args.compare.absolute(), "new": args.binary}
     check_binary(binaries["old"])
     measured = Measurements(args, folder)
@@ -59,9 +59,9 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
                         with cluster.empty_database("bench") if store == "Postgres" else sqlite as url:
                             value = one(args, binaries[build], case, url)
                         measured.limit(f"{build} {store} {case.name}", value)
-                        say(f"  {build} {store:<9} {case.name:<30} {goals.quantity(value, case.unit):>12}")
+                        say(f"  {build} {store:<9} {case.name:<30} {comparison.quantity(value, case.unit):>12}")
     comparisons = [
-        goals.Comparison(
+        comparison.Comparison(
             f"{store}: {case.name}", f"new {store} {case.name}", f"old {store} {case.name}", "old build",
             unit=case.unit, goal=RATIO_MIN if case.unit == "/s" else round(1 / RATIO_MIN, 3), reason=REASON,
         )

@@ -6,6 +6,7 @@ import statistics
 import time
 from pathlib import Path
 
+import comparison
 import goals
 from program import Failed, one_report, say
 from report import Measurements
@@ -30,7 +31,7 @@ PAGES = {
 }
 
 
-def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+def measure(args: argparse.Namespace, folder: Path) -> list[comparison.Outcome]:
     measured = Measurements(args, folder)
     data = folder / "dashboard"
     data.mkdir()

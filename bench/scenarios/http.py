@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Iterator, NamedTuple
 
 import cpu
+import comparison
 import goals
 from program import Failed, one_report, say, value_of
 from report import Measurements
@@ -26,7 +27,7 @@ JOB = {"kind": "demo", "input": {"result": "x" * 100}, "queue": QUEUE}
 US = 1_000_000
 
 
-def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+def measure(args: argparse.Namespace, folder: Path) -> list[comparison.Outcome]:
     if args.quick and not shutil.which("wrk"):
         say("http: skipped, because wrk is not installed (scripts/setup-bench wrk)")
         return []

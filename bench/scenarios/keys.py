@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+import comparison
 import goals
 from program import one_report, value_of
 from report import Measurements
@@ -13,7 +14,7 @@ JOBS = 10_000
 CALLERS = 64
 
 
-def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+def measure(args: argparse.Namespace, folder: Path) -> list[comparison.Outcome]:
     measured = Measurements(args, folder)
     with (
         running(args.binary, folder / "open") as without,

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Callable, TypeVar
 
+import comparison
 import goals
 from program import Failed, print_json, say
 from report import Measurements
@@ -26,7 +27,7 @@ payload = true
 """
 
 
-def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+def measure(args: argparse.Namespace, folder: Path) -> list[comparison.Outcome]:
     measured = Measurements(args, folder)
     file_mb = QUICK_FILE_MB if args.quick else FILE_MB
     file = folder / "payload"

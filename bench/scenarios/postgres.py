@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Iterator
 
 import costs
+import comparison
 import goals
 import marks
 import peer_report
@@ -25,7 +26,7 @@ FDATASYNCS = 200
 TIMEOUT_S = 300
 
 
-def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+def measure(args: argparse.Namespace, folder: Path) -> list[comparison.Outcome]:
     """Measures all chosen systems. Raises Failed at the end if one failed, after all results are written."""
     systems, scenarios = chosen(args)
     if any(one.name == OURS for one in systems):
@@ -48,7 +49,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
             run.fdatasync(facts)
     facts["loadAfter"] = round(os.getloadavg()[0], 1)
     goals.derive(run.measured)
-    outcomes = goals.compare(run.measured, goals.POSTGRES)
+    outcomes = comparison.compare(run.measured, goals.POSTGRES)
     finish(args, run, facts, systems, scenarios, outcomes)
     if run.failed:
         raise Failed("failed: " + ", ".join(sorted(run.failed)))
@@ -79,7 +80,7 @@ class Run:
 
     def __init__(self, args: argparse.Namespace, folder: Path, cluster: Postgres, log):
         self.args, self.folder, self.cluster, self.log = args, folder, cluster, log
-        self.measured: goals.Measured = {}
+        self.measured: comparison.Measured = {}
         self.failed: set[str] = set()
         self.syncs: list[float] = []
         self.versions: dict[str, str] = {}
@@ -125,7 +126,7 @@ class Run:
         for suffix, field in more:
             if field in report:
                 self.measured.setdefault(f"{name} {suffix}", []).append(report[field])
-        say(f"  {name:<28} {goals.quantity(value, scenario.unit):>12}  {costs.summary(report)}")
+        say(f"  {name:<28} {comparison.quantity(value, scenario.unit):>12}  {costs.summary(report)}")
         self.note({
             **report, "type": "result", "pass": number, "scenario": scenario.name,
             "peer": system.name, "version": self.versions[system.name],
@@ -156,7 +157,7 @@ class Run:
 
 def finish(
     args: argparse.Namespace, run: Run, facts: dict,
-    systems: list[System], scenarios: list[Scenario], outcomes: list[goals.Outcome],
+    systems: list[System], scenarios: list[Scenario], outcomes: list[comparison.Outcome],
 ) -> None:  # fmt: skip
     """Writes the table, the plot and the JSON lines."""
     verdicts = not (args.quick or is_debug(args.binary))
@@ -167,7 +168,7 @@ def finish(
     with open(args.out / "postgres.jsonl", "a", encoding="utf-8") as log:
         run.log = log
         for outcome in outcomes:
-            run.note({"type": "comparison", **goals.as_json(outcome, {})})
+            run.note({"type": "comparison", **comparison.as_json(outcome, {})})
         run.note({"type": "machine", **facts})
     if not args.json:
         print(text, end="")

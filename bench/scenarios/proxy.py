@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Callable
 from urllib.parse import urlsplit
 
+import comparison
 import goals
 from program import Failed
 from receiver import endpoint
@@ -31,7 +32,7 @@ mode = "sync"
 """
 
 
-def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+def measure(args: argparse.Namespace, folder: Path) -> list[comparison.Outcome]:
     measured = Measurements(args, folder)
     with (
         endpoint(respond_slowly) as port,

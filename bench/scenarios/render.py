@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Iterator
 
+import comparison
 import goals
 from program import Failed
 from report import Measurements
@@ -33,7 +34,7 @@ SOURCE = """flowchart LR
 """
 
 
-def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+def measure(args: argparse.Namespace, folder: Path) -> list[comparison.Outcome]:
     measured = Measurements(args, folder)
     peer = set_up(args)
     # All sources differ, because a cached image is not rendered again.

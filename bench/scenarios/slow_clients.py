@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import comparison
 import goals
 from program import Failed, say
 from report import Measurements
@@ -24,7 +25,7 @@ PROMISED_S = {"idle": 10.0, "head": 10.0, "body": 30.0}
 BODY = {"kind": "demo", "input": {"result": "x" * 100}}
 
 
-def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+def measure(args: argparse.Namespace, folder: Path) -> list[comparison.Outcome]:
     measured = Measurements(args, folder)
     passes = 1 if args.quick else min(args.passes, PASSES)
     with running(args.binary, folder / "sockets", QUICK_CONFIG if args.quick else "") as server:

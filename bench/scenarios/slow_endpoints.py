@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Iterator
 
+import comparison
 import goals
 from program import one_report
 from receiver import Receiver, receiving
@@ -51,7 +52,7 @@ def hanging(count: int) -> Iterator[list[str]]:
         yield [f"http://127.0.0.1:{one.getsockname()[1]}/" for one in sockets]
 
 
-def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+def measure(args: argparse.Namespace, folder: Path) -> list[comparison.Outcome]:
     measured = Measurements(args, folder)
     with (
         hanging(HANGING) as dead,

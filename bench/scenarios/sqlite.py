@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import comparison
 import goals
 import raw_sqlite
 from program import Failed, json_lines, one_report, say, value_of
@@ -21,7 +22,7 @@ INPUT_BYTES = 100
 PEER_CALLERS = 50
 
 
-def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+def measure(args: argparse.Namespace, folder: Path) -> list[comparison.Outcome]:
     measured = Measurements(args, folder)
     if args.peers:
         install_peers()

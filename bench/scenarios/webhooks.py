@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+import comparison
 import goals
 from program import one_report, value_of
 from receiver import Receiver, receiving
@@ -20,7 +21,7 @@ PATIENCE_S = 120
 PROMISED_MS = 50
 
 
-def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+def measure(args: argparse.Namespace, folder: Path) -> list[comparison.Outcome]:
     measured = Measurements(args, folder)
     with (
         receiving(Receiver()) as receiver,
