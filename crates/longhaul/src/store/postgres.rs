@@ -85,13 +85,16 @@ use self::connection::notify::{self, Notifier};
 use self::connection::params::Param;
 use self::lease_cache::LeaseCache;
 use self::outbox::SubscriptionCache;
+use self::settle::TenantJob;
 use super::columns::FromRow;
 use super::{Checkpoint, NewJob, SettleResult, Settlement, StoreError, SubmitResult};
 use crate::clock::Clock;
-use crate::job::TenantId;
+use crate::job::{Record, TenantId};
 
-/// Batches of one sort in flight at once: while one waits for its sync, the next is assembled.
-const WRITERS: usize = 2;
+/// Batches of writes of one sort in flight at once: while one waits for its sync, the next is assembled.
+const WRITES_MAX: usize = 2;
+/// Batches of reads in flight at once: more than of writes, so that one that waits does not delay the others.
+const READS_MAX: usize = 4;
 
 /// A store in a Postgres database, in its schema `longhaul`.
 pub struct PostgresStore {
@@ -99,6 +102,7 @@ pub struct PostgresStore {
     submits: Batcher<NewJob, SubmitResult>,
     checkpoints: Batcher<Checkpoint, ()>,
     settlements: Batcher<Settlement, SettleResult>,
+    reads: Batcher<TenantJob, Record>,
     /// Background tasks, aborted when the store is dropped.
     tasks: Vec<JoinHandle<()>>,
 }
@@ -159,20 +163,21 @@ impl PostgresStore {
             runtime.spawn(notify::run_listener(Arc::clone(&inner))),
             runtime.spawn(sql_submissions::run(Arc::clone(&inner))),
         ];
-        /// Creates a batcher that writes by a method of [`Inner`].
+        /// Creates a batcher that runs a method of [`Inner`].
         macro_rules! batcher {
-            ($bytes_of:path, $write:ident) => {{
+            ($in_flight:ident, $bytes_of:path, $run:ident) => {{
                 let inner = Arc::clone(&inner);
-                Batcher::new(runtime.clone(), WRITERS, $bytes_of, move |items| {
+                Batcher::new(runtime.clone(), $in_flight, $bytes_of, move |items| {
                     let inner = Arc::clone(&inner);
-                    async move { inner.$write(items).await }
+                    async move { inner.$run(items).await }
                 })
             }};
         }
         Ok(Self {
-            submits: batcher!(submit::bytes_of, submit_batch),
-            checkpoints: batcher!(checkpoints::bytes_of, checkpoint_batch),
-            settlements: batcher!(settle::bytes_of, settle_batch),
+            submits: batcher!(WRITES_MAX, submit::bytes_of, submit_batch),
+            checkpoints: batcher!(WRITES_MAX, checkpoints::bytes_of, checkpoint_batch),
+            settlements: batcher!(WRITES_MAX, settle::bytes_of, settle_batch),
+            reads: batcher!(READS_MAX, queries::find::bytes_of, read_batch),
             inner,
             tasks,
         })
@@ -192,13 +197,16 @@ impl Drop for PostgresStore {
 /// repeats its own attempts returns [`StoreError`]s, which are not repeated again.
 macro_rules! call {
     ($this:ident, submit, $jobs:ident) => {
-        $this.submits.write($jobs)
+        $this.submits.run($jobs)
     };
     ($this:ident, checkpoint, $checkpoint:ident) => {
-        $this.checkpoints.write_one($checkpoint)
+        $this.checkpoints.run_one($checkpoint)
     };
     ($this:ident, settle, $settlements:ident) => {
-        $this.settlements.write($settlements)
+        $this.settlements.run($settlements)
+    };
+    ($this:ident, job, $tenant:ident, $id:ident) => {
+        $this.reads.run_one(($tenant.clone(), $id))
     };
     ($this:ident, report, $reports:ident) => {
         $this.inner.report(&$reports)

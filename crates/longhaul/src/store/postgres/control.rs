@@ -105,7 +105,8 @@ impl Inner {
         attempted: &mut Option<Event>,
     ) -> Result<Job, PgError> {
         if let Some(attempted) = attempted {
-            let now = self.job(tenant, id).await?;
+            let mut connection = self.database.tenant_connection(tenant).await?;
+            let now = find::record(&mut connection, tenant, id).await?;
             if now.history.contains(attempted) {
                 self.notify.jobs_ready();
                 return Ok(now.job);

@@ -63,7 +63,7 @@ async fn leases_are_renewed_while_every_other_connection_waits() {
     let waiting: Vec<_> = (0..3)
         .map(|_| {
             let (bench, id) = (Arc::clone(&bench), lease.job.id);
-            tokio::spawn(async move { bench.store().job(&TenantId::default(), id).await })
+            tokio::spawn(async move { bench.store().input(&TenantId::default(), id).await })
         })
         .collect();
     let onlooker = database.connect().await;
@@ -80,6 +80,6 @@ async fn leases_are_renewed_while_every_other_connection_waits() {
 
     foreign.batch_execute("COMMIT").await.unwrap();
     for read in waiting {
-        assert_eq!(read.await.unwrap().unwrap().job.id, lease.job.id);
+        assert_eq!(read.await.unwrap().unwrap(), lease.input);
     }
 }

@@ -1,4 +1,5 @@
-//! Group commit: writes that arrive while a statement runs go into the next one, without a timer.
+//! Batches of concurrent calls: those that arrive while a statement runs share the next one, without a timer.
+//! Writes share its commit, too (group commit).
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -18,7 +19,7 @@ type ItemResult<O> = Result<O, StoreError>;
 type Flushing<O> = Pin<Box<dyn Future<Output = Vec<ItemResult<O>>> + Send>>;
 type Flush<I, O> = Box<dyn Fn(Vec<I>) -> Flushing<O> + Send + Sync>;
 
-/// Writes items in batches, with up to `writers_max` batches in flight.
+/// Runs items in batches, with up to `batches_max` in flight.
 pub(crate) struct Batcher<I, O>(Arc<BatcherState<I, O>>);
 
 struct BatcherState<I, O> {
@@ -26,33 +27,33 @@ struct BatcherState<I, O> {
     queue: Mutex<Queue<I, O>>,
     flush: Flush<I, O>,
     bytes_of: fn(&I) -> usize,
-    writers_max: usize,
+    batches_max: usize,
     runtime: Handle,
 }
 
 struct Queue<I, O> {
     items: VecDeque<(I, oneshot::Sender<ItemResult<O>>)>,
-    writers: usize,
+    tasks: usize,
 }
 
 impl<I: Send + 'static, O: Send + 'static> Batcher<I, O> {
-    /// Creates a batcher. `flush` writes a batch and returns one result per item.
+    /// Creates a batcher. `flush` runs the statement of a batch and returns one result per item.
     pub(crate) fn new<F>(
         runtime: Handle,
-        writers_max: usize,
+        batches_max: usize,
         bytes_of: fn(&I) -> usize,
         flush: impl Fn(Vec<I>) -> F + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = Vec<ItemResult<O>>> + Send + 'static,
     {
-        let queue = Mutex::new(Queue { items: VecDeque::new(), writers: 0 });
+        let queue = Mutex::new(Queue { items: VecDeque::new(), tasks: 0 });
         let flush: Flush<I, O> = Box::new(move |items| Box::pin(flush(items)));
-        Self(Arc::new(BatcherState { queue, flush, bytes_of, writers_max, runtime }))
+        Self(Arc::new(BatcherState { queue, flush, bytes_of, batches_max, runtime }))
     }
 
-    /// Writes items. Returns one result per item.
-    pub(crate) async fn write(&self, items: Vec<I>) -> Vec<ItemResult<O>> {
+    /// Runs items. Returns one result per item.
+    pub(crate) async fn run(&self, items: Vec<I>) -> Vec<ItemResult<O>> {
         let mut results = Vec::with_capacity(items.len());
         for receiver in self.enqueue(items) {
             let closed = |_| Err(StoreError::Unavailable("the store was closed".to_owned()));
@@ -69,31 +70,31 @@ impl<I: Send + 'static, O: Send + 'static> Batcher<I, O> {
             queue.items.push_back((item, sender));
             receivers.push(receiver);
         }
-        if queue.writers < self.0.writers_max && !queue.items.is_empty() {
-            queue.writers += 1;
-            let writer = BatchWriter(Arc::clone(&self.0));
+        if queue.tasks < self.0.batches_max && !queue.items.is_empty() {
+            queue.tasks += 1;
+            let task = BatchTask(Arc::clone(&self.0));
             // On the store's runtime, so that a cancelled caller does not cancel the batch.
-            self.0.runtime.spawn(writer.run());
+            self.0.runtime.spawn(task.run());
         }
         receivers
     }
 
-    pub(crate) async fn write_one(&self, item: I) -> ItemResult<O> {
-        let result = self.write(vec![item]).await.pop();
+    pub(crate) async fn run_one(&self, item: I) -> ItemResult<O> {
+        let result = self.run(vec![item]).await.pop();
         result.unwrap_or_else(|| Err(StoreError::Unavailable("no result".to_owned())))
     }
 }
 
-/// A task that writes batches. Frees its slot when it ends, however it ends.
-struct BatchWriter<I, O>(Arc<BatcherState<I, O>>);
+/// A task that runs batches. Frees its slot when it ends, however it ends.
+struct BatchTask<I, O>(Arc<BatcherState<I, O>>);
 
-impl<I, O> Drop for BatchWriter<I, O> {
+impl<I, O> Drop for BatchTask<I, O> {
     fn drop(&mut self) {
-        self.0.lock().writers -= 1;
+        self.0.lock().tasks -= 1;
     }
 }
 
-impl<I: Send + 'static, O: Send + 'static> BatchWriter<I, O> {
+impl<I: Send + 'static, O: Send + 'static> BatchTask<I, O> {
     async fn run(self) {
         loop {
             // Let callers that are ready to run add their items first.
