@@ -132,6 +132,7 @@ pub(crate) struct EngineState {
     pub(crate) wake: Arc<Notify>,
     /// Wakes the claim loop for webhook deliveries.
     pub(crate) wake_deliveries: Arc<Notify>,
+    submitting: submit::Submitters,
     pub(crate) delivery_worker: Option<DeliveryWorker>,
     pub(crate) watchers: watchers::Watchers,
     pub(crate) output_streams: output_streams::OutputStreams,

@@ -178,6 +178,19 @@ pub trait WorkerStore: Send + Sync {
     /// released.
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError>;
 
+    /// Submits a job and leases it in the same transaction, if [`Claim::may_start`] allows it, its queue is not
+    /// paused and no due job of its tenant, of the kinds of `want`, comes first. Otherwise the job is pending, and
+    /// there is no lease. The record is that of the submission.
+    async fn submit_and_claim(
+        &self,
+        job: NewJob,
+        want: &Claim,
+    ) -> Result<(SubmitResult, Option<Lease>), StoreError>;
+
+    /// Returns when to claim again: the due time of the first job that was not due yet at `since`. A store
+    /// that has more due jobs than a claim looks at may return an earlier time.
+    async fn next_due_at(&self, since: Timestamp) -> Result<Option<Timestamp>, StoreError>;
+
     /// Extends leases to `duration` from now. Results are in the order of the arguments.
     async fn renew(
         &self,

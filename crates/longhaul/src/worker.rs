@@ -4,6 +4,7 @@ mod attempt;
 #[cfg(feature = "blobs")]
 mod blob_gc;
 mod claim_loop;
+mod hand_off;
 pub(crate) mod heartbeat;
 mod lease_renewer;
 mod maintenance;
@@ -20,6 +21,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use hand_off::HandOff;
 pub(crate) use progress::ProgressReporter;
 
 use crate::engine::{EngineState, change_poller, output_poller};
@@ -59,6 +61,8 @@ pub(crate) struct Workers {
     shared: Arc<EngineState>,
     settings: WorkerSettings,
     slots: Arc<Slots>,
+    /// `None` if this process runs no jobs.
+    hand_off: Option<HandOff>,
     lease_renewer: Arc<LeaseRenewer>,
     heartbeats: Heartbeats,
     /// Claim nothing more, start no further step.
@@ -77,10 +81,11 @@ impl Workers {
         let (ended, attempts) = (CancellationToken::new(), TaskTracker::new());
         let slots = Arc::new(Slots::new(settings.concurrency, shared.kinds.values()));
         let heartbeats = Heartbeats::new(shared, &slots, settings.concurrency);
-        let workers = Self {
+        let mut workers = Self {
             shared: Arc::clone(shared),
             settings,
             slots,
+            hand_off: None,
             lease_renewer: Arc::new(LeaseRenewer::start(
                 shared,
                 settings,
@@ -103,7 +108,9 @@ impl Workers {
         output_poller::start(shared, &workers.loops, &ended);
         output_flusher::start(shared, &workers.loops, &ended);
         if settings.concurrency > 0 && shared.kinds.values().any(|kind| kind.runs_here()) {
-            workers.claim_with(&reports, &workers.slots, &shared.wake);
+            let runner = workers.claim_with(&reports, &workers.slots, &shared.wake);
+            let (claiming, attempts) = (workers.claiming.clone(), workers.attempts.clone());
+            workers.hand_off = Some(HandOff { runner, claiming, attempts });
         }
         // Deliveries have separate slots and claims, so that receivers that hang cannot delay jobs.
         if let Some(delivery_worker) =
@@ -118,8 +125,14 @@ impl Workers {
         Ok(workers)
     }
 
-    fn claim_with(&self, reports: &Arc<ProgressReporter>, slots: &Arc<Slots>, wake: &Arc<Notify>) {
-        let runner = Runner {
+    /// Starts a claim loop and returns its runner.
+    fn claim_with(
+        &self,
+        reports: &Arc<ProgressReporter>,
+        slots: &Arc<Slots>,
+        wake: &Arc<Notify>,
+    ) -> Arc<Runner> {
+        let runner = Arc::new(Runner {
             shared: Arc::clone(&self.shared),
             settings: self.settings,
             reports: Arc::clone(reports),
@@ -128,8 +141,14 @@ impl Workers {
             wake: Arc::clone(wake),
             stopping: self.stopping.clone(),
             release: self.release.clone(),
-        };
-        self.claiming.spawn(claim_loop::run(Arc::new(runner), self.attempts.clone()));
+        });
+        self.claiming.spawn(claim_loop::run(Arc::clone(&runner), self.attempts.clone()));
+        runner
+    }
+
+    /// Returns what starts jobs in this process, if it runs any.
+    pub(crate) fn hand_off(&self) -> Option<&HandOff> {
+        self.hand_off.as_ref()
     }
 
     pub(crate) fn running(&self) -> usize {

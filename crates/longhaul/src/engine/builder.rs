@@ -15,6 +15,7 @@ use super::admission::Admission;
 use super::kind_registry::RemoteKinds;
 use super::output_streams::OutputStreams;
 use super::retry_after::RetryAfterEstimator;
+use super::submit::Submitters;
 use super::watchers::Watchers;
 use super::{DeliveryWorker, EncryptedBlobs, Engine, EngineState, JobArgs, Kind};
 use crate::clock::Clock;
@@ -339,6 +340,7 @@ impl EngineBuilder {
         }
         let shared = Arc::new(EngineState {
             wake_deliveries: store.outbox_notify(),
+            submitting: Submitters::default(),
             delivery_worker: self.delivery_worker,
             store,
             clock: self.clock,

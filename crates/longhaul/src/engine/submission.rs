@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::submit::{missing_result, no_payload};
+use super::submit::no_payload;
 use super::{Engine, EngineState, JobHandle, StagedPayload};
 use crate::failpoint::{self, Failpoint};
 use crate::job::{
@@ -172,15 +172,18 @@ impl<T> Submission<T> {
         let payload = self.payload.take();
         let job = self.check_with(payload.as_ref()).await?;
         let (job, reservation) = engine.admit(job, &mut HashSet::new()).await?;
-        let result = engine.shared.store.submit(vec![job]).await.pop();
+        let result = engine.store_one(job).await;
         failpoint::reach(Failpoint::Submitted).await;
-        let result = result.unwrap_or_else(|| Err(missing_result()));
+        let (result, has_started) = match result {
+            Ok((submitted, has_started)) => (Ok(submitted), has_started),
+            Err(error) => (Err(error), false),
+        };
         engine.settle_reservation(reservation, &result);
         if let Some(payload) = payload {
             payload.settle(&result);
         }
         let submitted = result?;
-        if submitted.created {
+        if submitted.created && !has_started {
             engine.shared.wake_for(&engine.tenant);
         }
         Ok(engine.accepted(submitted))

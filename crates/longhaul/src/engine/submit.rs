@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
 
@@ -56,6 +57,20 @@ impl Engine {
             Ok(self.accepted(result?))
         };
         checks.into_iter().map(result).collect()
+    }
+
+    /// Stores one job. Returns whether it has started: that of a caller who submits alone does, if this process
+    /// has a free slot. Concurrent callers share a commit instead.
+    pub(super) async fn store_one(&self, job: NewJob) -> Result<(SubmitResult, bool), StoreError> {
+        let submitting = self.shared.submitting.enter();
+        if submitting.is_alone()
+            && let Some(hand_off) = self.workers.hand_off()
+            && let Some(reserved) = hand_off.reserve(&job)
+        {
+            return hand_off.submit(job, reserved).await;
+        }
+        let result = self.shared.store.submit(vec![job]).await.pop();
+        Ok((result.unwrap_or_else(|| Err(missing_result()))?, false))
     }
 
     /// Reserves quota for a checked job. If the quota is used up, a job whose idempotency key exists
@@ -127,6 +142,34 @@ impl Engine {
             metrics::job_submitted(&record.job.kind);
         }
         JobHandle::new(self.clone(), record, created)
+    }
+}
+
+/// Counts the callers that are submitting one job.
+#[derive(Debug, Default)]
+pub(crate) struct Submitters(AtomicUsize);
+
+/// One caller. Dropping it ends its submission.
+struct Submitter<'a> {
+    submitters: &'a Submitters,
+    others: usize,
+}
+
+impl Submitters {
+    fn enter(&self) -> Submitter<'_> {
+        Submitter { submitters: self, others: self.0.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl Submitter<'_> {
+    fn is_alone(&self) -> bool {
+        self.others == 0
+    }
+}
+
+impl Drop for Submitter<'_> {
+    fn drop(&mut self) {
+        self.submitters.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -21,6 +21,7 @@ pub mod blobs;
 pub mod claim;
 pub mod control;
 pub mod durability;
+pub mod hand_off;
 mod harness;
 pub mod history;
 pub mod leases;
@@ -99,12 +100,22 @@ macro_rules! store_conformance {
                 tenant_with_one_job_is_in_the_first_claim_of_two,
                 tenants_take_turns_over_successive_claims,
                 claim_is_filled_by_one_tenant_if_no_other_has_work,
-                claim_tells_when_the_next_job_is_due,
+                store_tells_when_the_next_job_is_due,
                 epochs_rise_with_every_claim,
                 attempt_is_charged_at_claim,
                 attempt_that_was_given_back_is_not_charged_again,
                 code_version_is_that_of_the_first_claim,
                 started_at_is_the_start_of_the_first_attempt,
+            }
+            hand_off {
+                lone_job_is_leased_with_its_submission,
+                handed_off_job_is_settled_and_retried_like_others,
+                handed_off_job_of_a_dead_process_is_rescued,
+                due_job_of_the_tenant_goes_before_a_handed_off_one,
+                jobs_that_are_not_claimable_hold_no_job_back,
+                job_in_a_paused_queue_is_not_handed_off,
+                job_that_has_to_wait_is_not_handed_off,
+                known_key_is_not_handed_off,
             }
             leases {
                 renewed_lease_goes_on,

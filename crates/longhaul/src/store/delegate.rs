@@ -73,6 +73,9 @@ macro_rules! delegate_store {
             }
             $crate::delegate_store! { @methods [$($generics)*] WorkerStore for $wrapper, $call;
                 claim(want: &Claim) -> Result<ClaimResult, StoreError>;
+                submit_and_claim(job: NewJob, want: &Claim)
+                    -> Result<(SubmitResult, Option<Lease>), StoreError>;
+                next_due_at(since: Timestamp) -> Result<Option<Timestamp>, StoreError>;
                 renew(leases: Vec<LeaseRef>, duration: Duration)
                     -> Result<Vec<Renewal>, StoreError>;
                 report(reports: Vec<Report>) -> Vec<Result<(), StoreError>>;

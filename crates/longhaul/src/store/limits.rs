@@ -72,6 +72,16 @@ impl FlowLimits {
         self.queues.iter().any(|(_, limit)| !limit.is_none())
     }
 
+    /// Returns true if a job has a limit.
+    pub fn apply_to(&self, tenant: &TenantId, kind: &Name, queue: &Name) -> bool {
+        let scopes = [
+            LimitScope::Tenant(tenant.clone()),
+            LimitScope::Kind(kind.clone()),
+            LimitScope::Queue(queue.clone()),
+        ];
+        scopes.iter().any(|scope| !self.of(scope).is_none())
+    }
+
     /// Returns the limit of a queue.
     pub fn queue(&self, queue: &Name) -> FlowLimit {
         let found = self.queues.iter().find(|(name, _)| name == queue);

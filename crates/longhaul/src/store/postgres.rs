@@ -199,6 +199,9 @@ macro_rules! call {
     ($this:ident, submit, $jobs:ident) => {
         $this.submits.run($jobs)
     };
+    ($this:ident, submit_and_claim, $job:ident, $want:ident) => {
+        $this.inner.submit_and_claim($job, $want)
+    };
     ($this:ident, checkpoint, $checkpoint:ident) => {
         $this.checkpoints.run_one($checkpoint)
     };

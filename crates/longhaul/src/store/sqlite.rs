@@ -34,7 +34,7 @@ use tokio::sync::Notify;
 
 pub use connection::open::{OpenError, inspect, migrate_file, version};
 
-use self::claim::Rotation;
+use self::claim::{Rotation, hand_off};
 use self::connection::error::SqliteError;
 use self::connection::task::Tx;
 use self::connection::threads::TaskThreads;
@@ -43,7 +43,7 @@ use self::maintenance::{blobs, prune, rescue};
 use self::queries::{find, list, queues};
 use super::{
     Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
-    Heartbeat, JobStore, JobVersion, LeaseRef, MaintenanceStore, NewJob, Page, PageRequest,
+    Heartbeat, JobStore, JobVersion, Lease, LeaseRef, MaintenanceStore, NewJob, Page, PageRequest,
     QueueState, QueueTotal, Renewal, ReplicaState, ReplicaStore, Report, SettleResult, Settlement,
     Store, StoreError, SubmitResult, WorkerStore,
 };
@@ -265,6 +265,19 @@ impl WorkerStore for SqliteStore {
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         let (want, rotation) = (want.clone(), Arc::clone(&self.rotation));
         self.writer.call(move |tx| claim::claim(tx, &want, &rotation)).await
+    }
+
+    async fn submit_and_claim(
+        &self,
+        job: NewJob,
+        want: &Claim,
+    ) -> Result<(SubmitResult, Option<Lease>), StoreError> {
+        let want = want.clone();
+        self.writer.call(move |tx| hand_off::submit_and_claim(tx, &job, &want)).await
+    }
+
+    async fn next_due_at(&self, _since: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+        self.read(claim::next_due_at).await
     }
 
     async fn renew(

@@ -184,6 +184,20 @@ pub struct Claim {
     pub queue_capacity: Option<QueueCapacity>,
 }
 
+impl Claim {
+    /// Returns whether a new job may start in the transaction of its submission: it is due at once, has no
+    /// payload, there is capacity for its kind, and no limit applies to it.
+    pub fn may_start(&self, new: &NewJob) -> bool {
+        let has_capacity = |kind: &KindCapacity| kind.kind == new.kind && kind.capacity > 0;
+        new.start == Start::Now
+            && new.payload.is_none()
+            && self.limit > 0
+            && self.kinds.iter().any(has_capacity)
+            && self.queue_capacity.is_none()
+            && !self.limits.apply_to(&new.tenant, &new.kind, &new.queue)
+    }
+}
+
 /// The number of jobs that a claim may take from each queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueCapacity {
@@ -222,8 +236,8 @@ pub struct KindCapacity {
 pub struct ClaimResult {
     /// Leases in the order of selection.
     pub leases: Vec<Lease>,
-    /// The next time at which a scheduled or rate-limited job can start.
-    pub next_due_at: Option<Timestamp>,
+    /// The time at which a rate limit admits the next job, if one kept due jobs back.
+    pub limited_until: Option<Timestamp>,
 }
 
 /// A timed right to run one attempt of a job.

@@ -78,7 +78,9 @@ impl Runner {
                 Some(_) | None => (Some(Outcome::Released), None),
             };
             let ending = slot.ending();
-            self.wake.notify_one();
+            if self.slots.are_awaited() {
+                self.wake.notify_one();
+            }
             failpoint::reach(Failpoint::HandlerReturned).await;
             let artifacts = match &ctx {
                 Some(ctx) => self.clean_up(ctx, outcome.as_ref()).await,

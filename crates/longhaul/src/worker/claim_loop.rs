@@ -29,6 +29,8 @@ struct LoopState {
     failures: u32,
     /// True if the last claim was full, so that more jobs may be due.
     more: bool,
+    /// Time of the last claim, until the store was asked which job is due next.
+    look_after: Option<Timestamp>,
     next_due_at: Option<Timestamp>,
 }
 
@@ -53,7 +55,7 @@ pub(super) async fn run(runner: Arc<Runner>, attempts: TaskTracker) {
         if claim_now {
             // Lets handlers that are ready return first, which frees their slots.
             tokio::task::yield_now().await;
-            state.next_due_at = None;
+            (state.look_after, state.next_due_at) = (None, None);
             while let Some(reserved) = reserve_slots(&runner, in_flight.len(), state.more) {
                 in_flight.spawn(claim(Arc::clone(&runner), reserved));
             }
@@ -65,12 +67,19 @@ pub(super) async fn run(runner: Arc<Runner>, attempts: TaskTracker) {
             () = runner.stopping.cancelled() => break,
             Some(reply) = in_flight.join_next() => {
                 let more = state.handle_reply(&runner, &attempts, reply);
+                runner.slots.set_awaited(runner.slots.are_awaited() || !in_flight.is_empty());
                 more || (std::mem::take(&mut woken) && state.failures == 0)
             }
             // A wake-up does not shorten the backoff.
             () = runner.wake.notified(), if state.failures == 0 && (idle || state.more) => {
                 woken = !idle;
                 true
+            }
+            // Only now, because the jobs that the claim took should start first.
+            next_due_at = next_due_at(&runner, state.look_after), if idle && state.look_after.is_some() => {
+                state.look_after = None;
+                state.next_due_at = state.next_due_at.into_iter().chain(next_due_at).min();
+                false
             }
             () = shared.clock.sleep_until(poll_at), if idle => true,
         };
@@ -82,6 +91,7 @@ pub(super) async fn run(runner: Arc<Runner>, attempts: TaskTracker) {
 
 /// Reserves slots for one more claim, if there should be one.
 fn reserve_slots(runner: &Runner, in_flight: usize, more: bool) -> Option<SlotReservation> {
+    runner.slots.set_awaited(true);
     match in_flight {
         0 => runner.slots.reserve(1, CLAIM_BATCH_MAX),
         1..CLAIMS_MAX if more && runner.slots.allow_concurrent_claims() => {
@@ -91,18 +101,28 @@ fn reserve_slots(runner: &Runner, in_flight: usize, more: bool) -> Option<SlotRe
     }
 }
 
-async fn claim(runner: Arc<Runner>, reserved: SlotReservation) -> ClaimReply {
-    let shared = &runner.shared;
+/// Returns when the next job is due. An error is left to the next claim.
+async fn next_due_at(runner: &Runner, since: Option<Timestamp>) -> Option<Timestamp> {
+    runner.shared.store.next_due_at(since?).await.ok().flatten()
+}
+
+/// Returns the request to fill the reserved slots.
+pub(super) fn request(runner: &Runner, reserved: &SlotReservation) -> Claim {
     let queue_capacity = runner.slots.queue_capacity();
-    let want = Claim {
-        replica: shared.replica.clone(),
+    Claim {
+        replica: runner.shared.replica.clone(),
         limit: reserved.limit,
         lease: runner.settings.lease,
         kinds: reserved.kinds.clone(),
         // Deliveries are limited by their windows only.
-        limits: if queue_capacity.is_some() { Arc::default() } else { shared.flow() },
+        limits: if queue_capacity.is_some() { Arc::default() } else { runner.shared.flow() },
         queue_capacity,
-    };
+    }
+}
+
+async fn claim(runner: Arc<Runner>, reserved: SlotReservation) -> ClaimReply {
+    let shared = &runner.shared;
+    let want = request(&runner, &reserved);
     runner.lease_renewer.claiming();
     // Measured before the claim is sent, so that the lease in the store does not end earlier.
     let sent_at = shared.clock.now();
@@ -120,13 +140,16 @@ impl LoopState {
         self.more = false;
         match reply {
             Ok(ClaimReply {
-                claimed: Ok(ClaimResult { leases, next_due_at }),
+                claimed: Ok(ClaimResult { leases, limited_until }),
                 sent_at,
                 reserved,
             }) => {
                 self.failures = 0;
                 self.more = leases.len() == reserved.limit;
-                self.next_due_at = next_due_at;
+                self.look_after = (!self.more).then_some(sent_at);
+                self.next_due_at = limited_until;
+                let has_limits = !runner.shared.flow().is_empty();
+                runner.slots.set_awaited(has_limits || !reserved.has_room_beside(&leases));
                 for lease in leases {
                     let slot = runner.slots.take(&lease.job.kind, &lease.job.queue);
                     attempts.spawn(Arc::clone(runner).run(lease, sent_at, slot));

@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::engine::{DeliveryWindows, DeliveryWorker, Kind};
 use crate::job::Name;
-use crate::store::{KindCapacity, QueueCapacity};
+use crate::store::{KindCapacity, Lease, QueueCapacity};
 use crate::sync::Mutex;
 
 pub(super) struct Slots {
@@ -17,6 +18,8 @@ pub(super) struct Slots {
     kinds: Vec<KindCapacity>,
     /// For deliveries: limits per queue.
     windows: Option<DeliveryWindows>,
+    /// True if due jobs may be waiting for capacity: then a slot that becomes free causes a claim.
+    awaited: AtomicBool,
     counts: Mutex<SlotCounts>,
 }
 
@@ -33,7 +36,7 @@ struct SlotCounts {
 }
 
 /// Slots reserved for a claim. Dropping it frees them.
-pub(super) struct SlotReservation {
+pub(crate) struct SlotReservation {
     slots: Arc<Slots>,
     /// Maximum of jobs, over all kinds.
     pub(super) limit: usize,
@@ -70,7 +73,23 @@ impl Slots {
                 Some(KindCapacity { kind: kind.checked_name().ok()?, capacity, code_version })
             })
             .collect();
-        Self { total, kinds, windows: None, counts: Mutex::default() }
+        Self {
+            total,
+            kinds,
+            windows: None,
+            awaited: AtomicBool::new(true),
+            counts: Mutex::default(),
+        }
+    }
+
+    /// Returns whether due jobs may be waiting for a free slot.
+    pub(super) fn are_awaited(&self) -> bool {
+        self.awaited.load(Ordering::SeqCst)
+    }
+
+    /// Records whether due jobs may be waiting for a free slot.
+    pub(super) fn set_awaited(&self, awaited: bool) {
+        self.awaited.store(awaited, Ordering::SeqCst);
     }
 
     /// Reserves slots for a claim, if at least `at_least` are free.
@@ -137,6 +156,17 @@ impl Slots {
             rooms.known.insert(queue.clone(), window.saturating_sub(*running));
         }
         Some(rooms)
+    }
+}
+
+impl SlotReservation {
+    /// Returns whether a claim that took these jobs had capacity for more of every kind.
+    pub(super) fn has_room_beside(&self, leases: &[Lease]) -> bool {
+        let taken = |kind: &Name| leases.iter().filter(|lease| lease.job.kind == *kind).count();
+        self.slots.windows.is_none()
+            && leases.len() < self.limit
+            && self.kinds.len() == self.slots.kinds.len()
+            && self.kinds.iter().all(|kind| taken(&kind.kind) < kind.capacity)
     }
 }
 
@@ -209,7 +239,7 @@ mod tests {
             code_version: None,
         };
         let kinds = kinds.iter().map(room).collect();
-        Arc::new(Slots { total, kinds, windows: None, counts: Mutex::default() })
+        Arc::new(Slots { kinds, ..Slots::new(total, std::iter::empty()) })
     }
 
     fn take(slots: &Arc<Slots>, queue: &str) -> Slot {

@@ -9,9 +9,9 @@ use longhaul::job::{
     Job, JobId, Json, Outcome, Record, Status, Step, TenantId, Timestamp, UsageRow,
 };
 use longhaul::store::{
-    Checkpoint, Claim, ClaimResult, FlowLimits, JobStore, JobVersion, LeaseRef, MaintenanceStore,
-    NewJob, Renewal, Report, SettleResult, Settlement, Store, StoreError, SubmitResult,
-    WorkerStore,
+    Checkpoint, Claim, ClaimResult, FlowLimits, JobStore, JobVersion, Lease, LeaseRef,
+    MaintenanceStore, NewJob, Renewal, Report, SettleResult, Settlement, Store, StoreError,
+    SubmitResult, WorkerStore,
 };
 
 use crate::model_store::ModelStore;
@@ -45,6 +45,9 @@ enum Bug {
     RetriedSettleCountedTwice,
     SweptJobNotCounted,
     UsageSharedWithOthers,
+    HandOffForgotten,
+    HandOffNotStored,
+    HandOffIgnoresPause,
 }
 
 struct BuggyStore {
@@ -196,6 +199,34 @@ impl BuggyStore {
         Ok(glimpses)
     }
 
+    async fn submit_and_claim(
+        &self,
+        mut job: NewJob,
+        want: &Claim,
+    ) -> Result<(SubmitResult, Option<Lease>), StoreError> {
+        self.notes.lock().unwrap().tenants.insert(job.id, job.tenant.clone());
+        if self.is(Bug::KeyIgnored) {
+            job.idempotency_key = None;
+        }
+        if self.is(Bug::HandOffIgnoresPause) {
+            self.inner.pause_queue(&job.tenant, &job.queue, false).await?;
+        }
+        if self.is(Bug::HandOffNotStored) && self.every(3) {
+            // Leased in a store that is lost.
+            let lost = ModelStore::new(self.clock.clone());
+            let (_, lease) = lost.submit_and_claim(job.clone(), want).await?;
+            let submitted = self.inner.submit(vec![job]).await.remove(0)?;
+            return Ok((submitted, lease));
+        }
+        let limits = Arc::new(self.miscounted(&want.limits));
+        let want = Claim { limits, ..want.clone() };
+        let (submitted, lease) = self.inner.submit_and_claim(job, &want).await?;
+        if let Some(lease) = &lease {
+            self.notes.lock().unwrap().epochs.insert(lease.job.id, lease.epoch);
+        }
+        Ok((submitted, lease.filter(|_| !self.is(Bug::HandOffForgotten))))
+    }
+
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         let limits = Arc::new(self.miscounted(&want.limits));
         let mut claimed = self.inner.claim(&Claim { limits, ..want.clone() }).await?;
@@ -304,7 +335,7 @@ impl BuggyStore {
 longhaul::delegate_store!(
     impl for BuggyStore,
     to [inner],
-    except submit job steps fork versions claim renew report checkpoint settle rescue usage
+    except submit submit_and_claim job steps fork versions claim renew report checkpoint settle rescue usage
 );
 
 /// Returns the first violation that the checker reports for a store with this bug, in at most
@@ -347,12 +378,15 @@ caught! {
     forgetting_a_claimed_job_is_caught: ClaimForgotten as "[19]";
     stale_version_query_is_caught: StaleGlimpse as "[6]";
     version_query_of_another_tenants_job_is_caught: GlimpseIgnoresTenant as "[11]";
-    ignoring_a_flow_limit_is_caught: LimitIgnored as "[20]";
+    ignoring_a_flow_limit_is_caught: LimitIgnored as "[19]" | "[20]";
     releasing_limit_capacity_twice_is_caught: RoomGivenBackTwice as "[20]";
     never_releasing_limit_capacity_is_caught: RoomNeverGivenBack as "[20]";
     counting_usage_of_a_retried_settlement_twice_is_caught: RetriedSettleCountedTwice as "[10]";
     not_counting_usage_of_a_rescued_job_is_caught: SweptJobNotCounted as "[10]";
     sharing_usage_with_other_tenants_is_caught: UsageSharedWithOthers as "[10]";
+    forgetting_a_handed_off_job_is_caught: HandOffForgotten as "[19]";
+    handing_off_a_job_that_is_not_leased_is_caught: HandOffNotStored as "[6]" | "[19]";
+    handing_off_a_job_of_a_paused_queue_is_caught: HandOffIgnoresPause as "[5]" | "[19]";
 }
 
 /// A database that acknowledges before its log is on disk loses acknowledged writes.
@@ -360,7 +394,7 @@ caught! {
 async fn losing_the_write_ahead_log_at_a_kill_is_caught() {
     for seed in 0..20 {
         if let Err(Violation(why)) = play(seed, Box::new(OnDisk::that_loses_its_log())).await {
-            let lost = ["[1]", "[10]", "[18]"].iter().any(|one| why.starts_with(one));
+            let lost = ["[1]", "[4]", "[10]", "[18]"].iter().any(|one| why.starts_with(one));
             assert!(lost, "{why}");
             return;
         }

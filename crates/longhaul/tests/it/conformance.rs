@@ -49,8 +49,9 @@ longhaul::store_conformance! { @cases in_postgres_behind_pgbouncer,
     claim {
         concurrent_claims_never_share_a_job,
         tenants_take_turns_over_successive_claims,
-        claim_tells_when_the_next_job_is_due,
+        store_tells_when_the_next_job_is_due,
     }
+    hand_off { lone_job_is_leased_with_its_submission, known_key_is_not_handed_off }
     leases {
         renewals_are_answered_one_by_one_in_order,
         swept_worker_cannot_write,

@@ -3,6 +3,7 @@
 mod cancelling;
 mod failing;
 mod flow;
+mod hand_off;
 mod payloads;
 mod pending;
 mod replicas;

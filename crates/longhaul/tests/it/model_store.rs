@@ -249,38 +249,47 @@ impl WorkerStore for ModelStore {
             state.turn += 1;
             let turn = state.turn;
             let row = state.rows.get_mut(&id).expect("it was picked");
-            row.turn(Command::Claim)?;
-            row.epoch += 1;
-            row.replica = Some(want.replica.clone());
-            row.lease_ends_at = now.after(want.lease);
-            row.meter.claimed_at = now;
-            let job = &mut row.record.job;
-            job.attempt += u32::from(row.charge);
-            let kind = want.kinds.iter().find(|kind| kind.kind == job.kind);
-            if job.started_at.is_none() {
-                job.started_at = Some(now);
-                job.code_version = kind.and_then(|kind| kind.code_version.clone());
-            }
-            *rooms.get_mut(&job.kind).expect("there was room") -= 1;
-            row.event(now, None);
-            leases.push(Lease {
-                job: row.record.job.clone(),
-                epoch: row.epoch,
-                expires_at: row.lease_ends_at,
-                input: row.input.clone(),
-                steps: row.steps.clone(),
-            });
-            let tenant = row.record.job.tenant.clone();
-            state.served.insert(tenant, turn);
+            let lease = row.lease(want, now)?;
+            *rooms.get_mut(&lease.job.kind).expect("there was room") -= 1;
+            state.served.insert(lease.job.tenant.clone(), turn);
+            leases.push(lease);
         }
-        let later = state.rows.values().map(|row| &row.record.job).filter(|job| {
-            job.status == Status::Pending && job.run_at > now && rooms.contains_key(&job.kind)
-        });
-        let next_token_at = state.next_token_at(&rooms, &want.limits, now);
-        Ok(ClaimResult {
-            leases,
-            next_due_at: later.map(|job| job.run_at).chain(next_token_at).min(),
-        })
+        let limited_until = state.next_token_at(&rooms, &want.limits, now);
+        Ok(ClaimResult { leases, limited_until })
+    }
+
+    async fn submit_and_claim(
+        &self,
+        new: NewJob,
+        want: &Claim,
+    ) -> Result<(SubmitResult, Option<Lease>), StoreError> {
+        let (mut state, now) = (self.state(), self.now());
+        let is_paused = |job: &Job| state.paused.contains(&(job.tenant.clone(), job.queue.clone()));
+        let comes_first = |job: &Job| {
+            job.tenant == new.tenant
+                && job.status == Status::Pending
+                && job.run_at <= now
+                && want.kinds.iter().any(|kind| kind.kind == job.kind)
+                && !is_paused(job)
+        };
+        let starts = want.may_start(&new)
+            && !state.paused.contains(&(new.tenant.clone(), new.queue.clone()))
+            && !state.rows.values().any(|row| comes_first(&row.record.job));
+        let id = new.id;
+        let submitted = state.submit(new, now)?;
+        if !starts || !submitted.created {
+            return Ok((submitted, None));
+        }
+        let row = state.rows.get_mut(&id).expect("it was just inserted");
+        let lease = row.lease(want, now)?;
+        Ok((submitted, Some(lease)))
+    }
+
+    async fn next_due_at(&self, since: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+        let state = self.state();
+        let jobs = state.rows.values().map(|row| &row.record.job);
+        let later = jobs.filter(|job| job.status == Status::Pending && job.run_at > since);
+        Ok(later.map(|job| job.run_at).min())
     }
 
     async fn renew(

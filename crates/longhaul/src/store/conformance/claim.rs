@@ -197,17 +197,21 @@ pub async fn claim_is_filled_by_one_tenant_if_no_other_has_work(harness: &StoreH
     assert_eq!(leases.iter().filter(|lease| lease.job.tenant == other).count(), 1);
 }
 
-/// A claim returns the time of the next due job, so that the replica knows when to claim again.
-pub async fn claim_tells_when_the_next_job_is_due(harness: &StoreHarness) {
-    assert_eq!(harness.claimed(5).await.next_due_at, None);
+/// The store returns when the next job is due, so that the replica knows when to claim again.
+pub async fn store_tells_when_the_next_job_is_due(harness: &StoreHarness) {
+    assert_eq!(harness.next_due_at().await, None);
     for minutes in [3, 2] {
         harness.accept(NewJob { start: Start::In(MINUTE * minutes), ..harness.job() }).await;
     }
-    assert_eq!(harness.claimed(5).await.next_due_at, Some(harness.now().after(MINUTE * 2)));
+    assert!(harness.claim(5).await.is_empty());
+    let claimed_at = harness.now();
+    assert_eq!(harness.next_due_at().await, Some(claimed_at.after(MINUTE * 2)));
     harness.advance(MINUTE * 2);
-    let claimed = harness.claimed(5).await;
-    assert_eq!(claimed.leases.len(), 1);
-    assert_eq!(claimed.next_due_at, Some(harness.now().after(MINUTE)));
+    // The first job has become due since the last claim, which therefore has to be repeated.
+    let next = harness.store().next_due_at(claimed_at).await.unwrap();
+    assert_eq!(next, Some(harness.now()));
+    assert_eq!(harness.claim(5).await.len(), 1);
+    assert_eq!(harness.next_due_at().await, Some(harness.now().after(MINUTE)));
 }
 
 /// The epoch of each lease is greater than all earlier epochs of the job, however their attempts ended.

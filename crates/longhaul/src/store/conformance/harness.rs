@@ -203,6 +203,11 @@ impl StoreHarness {
         self.store().claim(&self.want(limit)).await.unwrap()
     }
 
+    /// Returns when the first job is due that is not due now.
+    pub async fn next_due_at(&self) -> Option<Timestamp> {
+        self.store().next_due_at(self.now()).await.unwrap()
+    }
+
     /// Claims one job and asserts that one is due.
     pub async fn claim_one(&self) -> Lease {
         let mut leases = self.claim(1).await;

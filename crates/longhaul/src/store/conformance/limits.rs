@@ -387,7 +387,7 @@ pub async fn limit_of_zero_lets_nothing_start(harness: &StoreHarness) {
     submit(harness, 3, || in_queue(harness, &slow())).await;
     let stopped = slow_queue(FlowLimit::running(0));
     let answer = claimed(harness, 9, &stopped).await;
-    assert_eq!((answer.leases.len(), answer.next_due_at), (0, None));
+    assert_eq!((answer.leases.len(), answer.limited_until), (0, None));
     let other = harness.pending().await.id;
     let leases = claim(harness, 9, &stopped).await;
     assert_eq!(leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [other]);

@@ -77,16 +77,16 @@ pub async fn claim_tells_when_a_rate_lets_the_next_job_start(harness: &StoreHarn
     submit(harness, 5, || in_queue(harness, &slow())).await;
     let claimed_first = claimed(harness, 9, &limits).await;
     assert_eq!(claimed_first.leases.len(), 2);
-    assert_eq!(claimed_first.next_due_at, Some(harness.now().after(SECOND * 5)));
+    assert_eq!(claimed_first.limited_until, Some(harness.now().after(SECOND * 5)));
     harness.advance(SECOND);
     let none = claimed(harness, 9, &limits).await;
     assert!(none.leases.is_empty());
-    assert_eq!(none.next_due_at, Some(harness.now().after(SECOND * 4)));
+    assert_eq!(none.limited_until, Some(harness.now().after(SECOND * 4)));
     let minute = Duration::from_mins(1);
     let start = crate::store::Start::In(minute);
     harness.accept(NewJob { start, ..harness.job() }).await;
     harness.advance(SECOND * 4);
     let next = claimed(harness, 9, &limits).await;
     assert_eq!(next.leases.len(), 1);
-    assert_eq!(next.next_due_at, Some(harness.now().after(SECOND * 5)));
+    assert_eq!(next.limited_until, Some(harness.now().after(SECOND * 5)));
 }

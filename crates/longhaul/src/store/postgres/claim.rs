@@ -8,10 +8,13 @@
 //! 3. The selected jobs leave the queue and get their leases ([`ClaimBatch`]).
 //! 4. After the commit, the steps that earlier attempts finished are added.
 //!
+//! A job that is submitted to a replica with a free slot needs no claim: see [`hand_off`].
+//!
 //! [`lane_cursors`] keep the cost of the query independent of history, and [`quarantine`] keeps
 //! unreadable jobs out of the way.
 
 pub(super) mod candidates;
+mod hand_off;
 pub(super) mod lane_cursors;
 mod limits;
 pub(super) mod quarantine;
@@ -22,7 +25,7 @@ use std::collections::HashMap;
 use self::candidates::{Candidate, Candidates, Selection};
 use self::query::{ClaimQuery, Rotation};
 use super::batch::columns;
-use super::connection::columns::{int, read_first, small, to_json, without_nul};
+use super::connection::columns::{int, small, to_json, without_nul};
 use super::connection::database::Transaction;
 use super::connection::error::PgError;
 use super::connection::params::Param;
@@ -71,12 +74,15 @@ impl Inner {
 
     /// Returns the leases of an earlier attempt whose response was lost, or claims.
     async fn claim_again(&self, want: &Claim, claim_id: i64) -> Result<ClaimResult, PgError> {
+        let claimed = self.claimed_before(want, claim_id).await?;
+        if claimed.leases.is_empty() { self.try_claim(want, claim_id).await } else { Ok(claimed) }
+    }
+
+    /// Returns the leases of a claim whose response was lost.
+    async fn claimed_before(&self, want: &Claim, claim_id: i64) -> Result<ClaimResult, PgError> {
         let mut connection = self.database.connection().await?;
         let rows = connection.query(sql::CLAIMED_BEFORE, &[&want.replica, &claim_id]).await?;
         drop(connection);
-        if rows.is_empty() {
-            return self.try_claim(want, claim_id).await;
-        }
         let mut leases = Vec::with_capacity(rows.len());
         for row in &rows {
             let Candidate { row, input, .. } = Candidate::read(row)?;
@@ -123,13 +129,10 @@ impl Inner {
             leases.push(lease(row, candidate.input, expires_at));
         }
 
-        let next_due_at = |rows: &[tokio_postgres::Row], limits: &LimitCheck<'_>| {
-            let next = read_first::<Option<Timestamp>>(rows)?.flatten();
-            Ok::<_, PgError>(next.into_iter().chain(limits.next_at()).min())
-        };
+        let limited_until = limits.next_at();
         let Some(last) = leases.last() else {
-            let next = transaction.commit_with(sql::NEXT_DUE, &[&now]).await?;
-            return Ok(ClaimResult { leases, next_due_at: next_due_at(&next, &limits)? });
+            transaction.commit().await?;
+            return Ok(ClaimResult { leases, limited_until });
         };
         self.rotation(want).set_last_served(&last.job);
         if !limits.is_open() {
@@ -138,26 +141,22 @@ impl Inner {
         let (replica, expires_at) = (without_nul(&want.replica), now.after(want.lease));
         let mut params = batch.params();
         params.extend([&replica as &dyn Param, &now, &expires_at, &claim_id, &counted]);
-        let next = if !outbox.is_empty() {
-            transaction.query(sql::CLAIM_JOBS, &params).await?;
-            outbox.write(&transaction, now).await?;
-            let next = transaction.commit_with(sql::NEXT_DUE, &[&now]).await?;
-            self.notify_outbox(&outbox);
-            next_due_at(&next, &limits)?
-        } else if leases.len() < want.limit {
-            let next_due: (&str, &[&dyn Param]) = (sql::NEXT_DUE, &[&now]);
-            let next = transaction.commit_with_both(next_due, (sql::CLAIM_JOBS, &params)).await?;
-            next_due_at(&next, &limits)?
-        } else {
+        if outbox.is_empty() {
             transaction.commit_with(sql::CLAIM_JOBS, &params).await?;
-            None
-        };
+        } else {
+            transaction.query(sql::CLAIM_JOBS, &params).await?;
+            self.commit_with_outbox(transaction, &outbox, now).await?;
+        }
         self.notify.jobs_changed();
         if selection.left > 0 {
             // Claims that ran meanwhile have skipped the candidates that were locked but not taken.
             self.notify.jobs_ready();
         }
-        self.with_steps(leases, next).await
+        self.with_steps(leases, limited_until).await
+    }
+
+    pub(super) async fn next_due_at(&self, since: Timestamp) -> Result<Option<Timestamp>, PgError> {
+        Ok(self.first::<Option<Timestamp>>(sql::NEXT_DUE, &[&since]).await?.flatten())
     }
 
     /// Begins a transaction and locks the first due jobs of each lane in it.
@@ -199,7 +198,7 @@ impl Inner {
     async fn with_steps(
         &self,
         mut leases: Vec<Lease>,
-        next_due_at: Option<Timestamp>,
+        limited_until: Option<Timestamp>,
     ) -> Result<ClaimResult, PgError> {
         let may_have_steps = |lease: &&Lease| lease.epoch > 1 || lease.job.forked_from.is_some();
         let keys = leases.iter().filter(may_have_steps).map(|lease| job_key(&lease.job));
@@ -216,7 +215,7 @@ impl Inner {
                 self.lease_cache.set_steps(lease);
             }
         }
-        Ok(ClaimResult { leases, next_due_at })
+        Ok(ClaimResult { leases, limited_until })
     }
 }
 

@@ -47,6 +47,12 @@ impl JobRow {
         Self::read(&mut Columns::of(row))
     }
 
+    /// Returns the row of a job that is being submitted.
+    pub(super) fn submitted(entry: StoredJob) -> Self {
+        let read_as = (entry.job.version, entry.epoch);
+        Self { read_as, run_at: entry.job.run_at, claim: None, entry }
+    }
+
     /// Returns the row after its claim was written, with the claim's event derived from the lease.
     pub(super) fn claimed(mut self, now: Timestamp) -> Self {
         self.claim = Some(claim_event(&self.entry, self.entry.job.version, now));

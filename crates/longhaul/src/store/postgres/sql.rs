@@ -21,6 +21,7 @@ statements! {
         LIMIT_COUNTERS = "limit_counters";
         LOCK_LIMIT_COUNTERS = "lock_limit_counters";
         NEXT_DUE = "next_due";
+        SUBMIT_AND_CLAIM = "submit_and_claim";
         QUARANTINE = "quarantine";
         REWIND_LANES = "rewind_lanes";
         SAVE_LIMIT_COUNTERS = "save_limit_counters";

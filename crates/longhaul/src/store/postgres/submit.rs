@@ -164,7 +164,7 @@ pub(super) async fn insert_in(
 
 columns! {
     /// A submitted job, in the order of the parameters of `insert_jobs.sql`.
-    struct SubmittedJob<'a> => SubmitBatch {
+    pub(super) struct SubmittedJob<'a> => SubmitBatch {
         tenant: &'a TenantId,
         id: JobId,
         kind: &'a Name,
@@ -189,7 +189,7 @@ columns! {
     }
 }
 
-fn submit_batch<'a>(
+pub(super) fn submit_batch<'a>(
     jobs: &'a [NewJob],
     entries: &'a [StoredJob],
 ) -> Result<SubmitBatch<'a>, PgError> {
@@ -230,13 +230,16 @@ pub(super) fn labels(new: &NewJob) -> Result<String, PgError> {
 }
 
 /// Existing jobs with the idempotency keys or ids of a batch.
-struct ExistingJobs {
+pub(super) struct ExistingJobs {
     by_key: HashMap<(TenantId, String), JobId>,
     records: HashMap<TenantJob, (Record, Fingerprint)>,
 }
 
 impl ExistingJobs {
-    async fn read(connection: &mut Connection, jobs: &[NewJob]) -> Result<Self, PgError> {
+    pub(super) async fn read(
+        connection: &mut Connection,
+        jobs: &[NewJob],
+    ) -> Result<Self, PgError> {
         let keyed = jobs.iter().filter_map(|new| Some((new, new.idempotency_key.as_deref()?)));
         let (tenants, keys): (Vec<&TenantId>, Vec<&str>) =
             keyed.map(|(new, key)| (&new.tenant, key)).unzip();
@@ -262,7 +265,7 @@ impl ExistingJobs {
 
     /// Returns the result of a submission that inserted no job: its key exists, or an earlier attempt
     /// whose response was lost has inserted it.
-    fn result(&self, new: &NewJob, is_retry: bool) -> Result<SubmitResult, StoreError> {
+    pub(super) fn result(&self, new: &NewJob, is_retry: bool) -> Result<SubmitResult, StoreError> {
         let key = new.idempotency_key.clone();
         let by_key = key.and_then(|key| self.by_key.get(&(new.tenant.clone(), key)));
         let id = by_key.copied().unwrap_or(new.id);

@@ -5,6 +5,7 @@
 //! the number of queues, nor with tenants that only have jobs of other kinds.
 
 mod candidates;
+pub(crate) mod hand_off;
 mod limits;
 mod outbox;
 pub(crate) mod quarantine;
@@ -48,8 +49,7 @@ pub(crate) fn claim(
     want: &Claim,
     rotation: &Rotation,
 ) -> Result<ClaimResult, SqliteError> {
-    let promoted_max = limit(PROMOTED_MAX.max(want.limit));
-    tx.run(sql::PROMOTE_DUE, [tx.now.as_millis(), promoted_max, PRIORITY_POINT_MS])?;
+    promote_due(tx, want)?;
     let mut limits = ClaimLimits::new(tx, want)?;
     if !rotation.begun.swap(true, Ordering::Relaxed) && !limits.by_queue {
         tx.run(sql::DROP_QUEUE_INDEX, [])?;
@@ -75,9 +75,19 @@ pub(crate) fn claim(
         leases.extend(or_quarantine(tx, seq, result)?);
     }
     limits.save(tx)?;
-    let next_due_at: Option<Timestamp> = tx.one(sql::NEXT_DUE, [])?.flatten();
-    let next_due_at = next_due_at.into_iter().chain(limits.check.next_at()).min();
-    Ok(ClaimResult { leases, next_due_at })
+    Ok(ClaimResult { leases, limited_until: limits.check.next_at() })
+}
+
+/// Makes scheduled jobs ready whose time has come.
+fn promote_due(tx: &Tx<'_>, want: &Claim) -> Result<(), SqliteError> {
+    let promoted_max = limit(PROMOTED_MAX.max(want.limit));
+    tx.run(sql::PROMOTE_DUE, [tx.now.as_millis(), promoted_max, PRIORITY_POINT_MS])?;
+    Ok(())
+}
+
+/// Returns the due time of the first job that no claim has made ready yet.
+pub(crate) fn next_due_at(tx: &Tx<'_>) -> Result<Option<Timestamp>, SqliteError> {
+    Ok(tx.one(sql::NEXT_DUE, [])?.flatten())
 }
 
 /// One lane per tenant.

@@ -11,6 +11,7 @@ statements! {
     }
     "claim" {
         IS_PAUSED = "is_paused";
+        IS_READY = "is_ready";
         LIMIT_COUNTERS = "limit_counters";
         NEXT_DUE = "next_due";
         NEXT_OUTBOX = "next_outbox";

@@ -74,6 +74,27 @@ async fn submission_with_a_lost_response_creates_and_returns_one_job() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hand_off_with_a_lost_response_returns_its_lease() {
+    let cut = LossyConnection::new().await;
+    for lost in BOTH {
+        let (job, want) = (cut.bench.job(), cut.bench.want(1));
+        let (leases, id, store) = (cut.count("leases").await, job.id, cut.bench.store());
+        let submitting = store.submit_and_claim(job, &want);
+        let handed_off = cut.losing(lost, "INSERT INTO longhaul.jobs", submitting).await;
+        let (submitted, lease) = handed_off.unwrap();
+        let lease = lease.expect("nothing else is due");
+        assert!(submitted.created, "{lost:?}");
+        assert_eq!((lease.job.id, lease.epoch, lease.job.attempt), (id, 1, 1), "{lost:?}");
+        assert_eq!(cut.count("leases").await, leases + 1);
+        cut.bench.settle(&lease, done()).await.unwrap();
+        assert_eq!(
+            cut.statuses(&submitted.record).await,
+            [Status::Pending, Status::Running, Status::Completed]
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claim_with_a_lost_response_claims_each_job_once_and_loses_none() {
     const JOBS: usize = 24;
     let cut = LossyConnection::new().await;

@@ -3,15 +3,27 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use longhaul::job::{Command, Fingerprint, Job, JobId, Json, Name, Retention, Status, Transition};
-use longhaul::store::JobStore as _;
+use longhaul::job::{
+    Command, Fingerprint, Job, JobId, Json, Name, Record, Retention, Status, Transition,
+};
 use longhaul::store::conformance::{demo, json};
-use longhaul::store::{Filter, NewJob, PageRequest, Start, StoreError};
+use longhaul::store::{Filter, NewJob, PageRequest, Start, StoreError, SubmitResult};
+use longhaul::store::{JobStore as _, WorkerStore as _};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
 use super::checker::{Cause, CheckResult, TrackedJob, Violation, ensure};
 use super::simulation::Simulation;
+
+/// Returns the record as it was before the claim of a job that was leased with its submission.
+fn as_submitted(mut record: Record) -> Record {
+    if record.job.status == Status::Running {
+        record.history.truncate(1);
+        let job = &mut record.job;
+        (job.status, job.version, job.attempt, job.started_at) = (Status::Pending, 1, 0, None);
+    }
+    record
+}
 
 impl Simulation {
     fn some_new_job(&mut self) -> NewJob {
@@ -57,38 +69,84 @@ impl Simulation {
         let answers = self.store().submit(batch.clone()).await;
         ensure!(answers.len() == batch.len(), "{} answers", answers.len());
         for (new, answer) in batch.into_iter().zip(answers) {
-            let known = new
-                .idempotency_key
-                .as_ref()
-                .and_then(|key| self.keys.get(&(new.tenant.clone(), key.clone())).copied());
-            let told = answer.as_ref().map(|s| (s.record.job.id, s.created));
-            self.log(&format!("submit {} {:?}: {told:?}", new.id, new.idempotency_key));
-            let same = known.is_some_and(|id| self.jobs[&id].fingerprint == new.fingerprint);
-            match (answer, known) {
-                (Ok(answer), None) => {
-                    ensure!(answer.created, "[2] {} is not new to its key", new.id);
-                    ensure!(answer.record.job.id == new.id, "[2] {} got another id", new.id);
+            self.check_submission(new, answer).await?;
+        }
+        Ok(())
+    }
+
+    /// Submits one job that a replica would start at once.
+    pub(crate) async fn submit_and_claim(&mut self) -> CheckResult {
+        let (new, want) = (self.some_new_job(), self.want(1));
+        let id = new.id;
+        let is_of_tenant = |job: &&TrackedJob| job.record.job.tenant == new.tenant;
+        let is_due = |job: &TrackedJob| job.is_due(self.now(), &self.paused);
+        let comes_first = self.jobs.values().filter(is_of_tenant).any(is_due)
+            || self.paused.contains(&(new.tenant.clone(), new.queue.clone()));
+        let starts = want.may_start(&new) && !comes_first;
+        let answer = self.store().submit_and_claim(new.clone(), &want).await;
+        let created = matches!(&answer, Ok((submitted, _)) if submitted.created);
+        let (answer, lease) = match answer {
+            Ok((submitted, lease)) => (Ok(submitted), lease),
+            Err(error) => (Err(error), None),
+        };
+        let is_unknown = matches!(answer, Err(StoreError::Unavailable(_)));
+        self.check_submission(new, answer).await?;
+        let has_lease = lease.is_some();
+        self.log(&format!("  its lease: {:?}", lease.as_ref().map(|lease| lease.epoch)));
+        ensure!(
+            is_unknown || has_lease == (starts && created),
+            "[19] {id}: leased {has_lease}, due {starts}, created {created}"
+        );
+        match lease {
+            Some(lease) => {
+                self.check_lease(&lease).await?;
+                self.leases.push(lease);
+            }
+            None if self.jobs.contains_key(&id) => {
+                let news = self.look(id, Cause::Claim).await?;
+                ensure!(is_unknown || news.is_empty(), "[6] {id} was claimed: {news:?}");
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    async fn check_submission(
+        &mut self,
+        new: NewJob,
+        answer: Result<SubmitResult, StoreError>,
+    ) -> CheckResult {
+        let known = new
+            .idempotency_key
+            .as_ref()
+            .and_then(|key| self.keys.get(&(new.tenant.clone(), key.clone())).copied());
+        let told = answer.as_ref().map(|s| (s.record.job.id, s.created));
+        self.log(&format!("submit {} {:?}: {told:?}", new.id, new.idempotency_key));
+        let same = known.is_some_and(|id| self.jobs[&id].fingerprint == new.fingerprint);
+        match (answer, known) {
+            (Ok(answer), None) => {
+                ensure!(answer.created, "[2] {} is not new to its key", new.id);
+                ensure!(answer.record.job.id == new.id, "[2] {} got another id", new.id);
+                self.track(new).await?;
+            }
+            (Ok(answer), Some(id)) => {
+                ensure!(!answer.created, "[2] a second job under {:?}", new.idempotency_key);
+                ensure!(answer.record.job.id == id, "[2] the key names {id}");
+                ensure!(same, "[2] {id} was given out for another fingerprint");
+            }
+            (Err(StoreError::KeyReused { existing }), known) => {
+                ensure!(known == Some(existing), "[2] {existing} refused, {known:?} known");
+                ensure!(!same, "[2] the same submission was refused");
+            }
+            (Err(StoreError::Unavailable(_)), _) => {
+                // The client does not know whether the call committed, so the checker reads the
+                // store.
+                if self.truth().job(&new.tenant, new.id).await.is_ok() {
+                    ensure!(known.is_none(), "[2] a second job {}", new.id);
                     self.track(new).await?;
                 }
-                (Ok(answer), Some(id)) => {
-                    ensure!(!answer.created, "[2] a second job under {:?}", new.idempotency_key);
-                    ensure!(answer.record.job.id == id, "[2] the key names {id}");
-                    ensure!(same, "[2] {id} was given out for another fingerprint");
-                }
-                (Err(StoreError::KeyReused { existing }), known) => {
-                    ensure!(known == Some(existing), "[2] {existing} refused, {known:?} known");
-                    ensure!(!same, "[2] the same submission was refused");
-                }
-                (Err(StoreError::Unavailable(_)), _) => {
-                    // The client does not know whether the call committed, so the checker reads the
-                    // store.
-                    if self.truth().job(&new.tenant, new.id).await.is_ok() {
-                        ensure!(known.is_none(), "[2] a second job {}", new.id);
-                        self.track(new).await?;
-                    }
-                }
-                (Err(error), _) => return Err(Violation(format!("submit: {error}"))),
             }
+            (Err(error), _) => return Err(Violation(format!("submit: {error}"))),
         }
         Ok(())
     }
@@ -97,6 +155,7 @@ impl Simulation {
         let id = new.id;
         let record = self.truth().job(&new.tenant, id).await;
         let record = record.map_err(|e| Violation(format!("[1] {id} was accepted: {e}")))?;
+        let record = as_submitted(record);
         if let Some(key) = &new.idempotency_key {
             let by_key = self.truth().job_by_key(&new.tenant, key).await;
             let found = by_key.map(|record| record.job.id);

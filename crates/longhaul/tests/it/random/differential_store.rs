@@ -22,9 +22,9 @@ fn same<T: Debug>(call: &str, one: T, other: &T) -> T {
 impl DifferentialStore {
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         let (mut one, mut other) = (self.one.claim(want).await?, self.other.claim(want).await?);
-        // A claim that reached its limit need not report the next due time, because the worker claims again.
+        // A claim that reached its limit need not report when a rate admits more, because the worker claims again.
         if one.leases.len() >= want.limit {
-            (one.next_due_at, other.next_due_at) = (None, None);
+            (one.limited_until, other.limited_until) = (None, None);
         }
         Ok(same("claim", one, &other))
     }

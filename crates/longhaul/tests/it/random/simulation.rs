@@ -118,7 +118,8 @@ impl Simulation {
 
     async fn act(&mut self) -> CheckResult {
         match self.random.random_range(0..100) {
-            0..18 => self.submit().await,
+            0..12 => self.submit().await,
+            12..18 => self.submit_and_claim().await,
             18..36 => self.claim().await,
             36..40 => self.renew().await,
             40..50 => self.checkpoint().await,

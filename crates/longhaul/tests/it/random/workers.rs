@@ -23,10 +23,7 @@ impl Simulation {
     }
 
     pub(crate) async fn claim_up_to(&mut self, limit: usize) -> CheckResult {
-        let replica = format!("replica-{}", self.random.random_range(0..3));
-        let kinds = vec![KindCapacity { kind: demo(), capacity: limit, code_version: None }];
-        let limits = Arc::clone(&self.limits);
-        let want = Claim { replica, limit, lease: LEASE, kinds, limits, queue_capacity: None };
+        let want = self.want(limit);
         let due = self.jobs.values().filter(|job| job.is_due(self.now(), &self.paused)).count();
         let answer = self.store().claim(&want).await;
         let leases = match answer {
@@ -47,6 +44,14 @@ impl Simulation {
             self.leases.push(lease);
         }
         self.check_limits(claimed == limit)
+    }
+
+    /// Returns a claim of one of the replicas.
+    pub(crate) fn want(&mut self, limit: usize) -> Claim {
+        let replica = format!("replica-{}", self.random.random_range(0..3));
+        let kinds = vec![KindCapacity { kind: demo(), capacity: limit, code_version: None }];
+        let limits = Arc::clone(&self.limits);
+        Claim { replica, limit, lease: LEASE, kinds, limits, queue_capacity: None }
     }
 
     /// Checks that running jobs are within the limits, and that claims take every job that the
@@ -77,7 +82,7 @@ impl Simulation {
         Ok(())
     }
 
-    async fn check_lease(&mut self, lease: &Lease) -> CheckResult {
+    pub(crate) async fn check_lease(&mut self, lease: &Lease) -> CheckResult {
         let id = lease.job.id;
         let (now, paused) = (self.now(), &self.paused);
         let Some(job) = self.jobs.get(&id) else {

@@ -435,22 +435,6 @@ impl Transaction {
         Ok(rows)
     }
 
-    /// Runs a query and the last statement and commits, all pipelined. Returns the query's rows.
-    pub(crate) async fn commit_with_both(
-        mut self,
-        query: (&'static str, &[&dyn Param]),
-        last: (&'static str, &[&dyn Param]),
-    ) -> Result<Vec<Row>, PgError> {
-        let connection = self.connection()?;
-        connection.prepare(query.0, query.1).await?;
-        connection.prepare(last.0, last.1).await?;
-        let query = connection.send(query.0, query.1);
-        let last = connection.send(last.0, last.1);
-        let (rows, _, ()) = tokio::try_join!(biased; query, last, connection.control("COMMIT"))?;
-        drop(self.0.take());
-        Ok(rows)
-    }
-
     pub(crate) async fn commit(mut self) -> Result<(), PgError> {
         self.connection()?.control("COMMIT").await?;
         drop(self.0.take());

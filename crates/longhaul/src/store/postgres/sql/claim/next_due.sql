@@ -1,4 +1,4 @@
--- Returns the time at which an idle claim loop should claim again.
+-- Returns the due time of the first job that was not due yet at $1.
 SELECT min(first.run_at)
 FROM (
     SELECT tenant_id, queue, kind, priority, due_at
