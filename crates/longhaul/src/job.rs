@@ -28,6 +28,8 @@ pub use delivery::*;
 pub use duration::{DurationError, format_duration, parse_duration};
 pub use error::JobError;
 pub use fingerprint::Fingerprint;
+#[cfg(feature = "postgres")]
+pub(crate) use id::EncodedId;
 pub use id::{IdSource, JobId};
 pub use json::{Json, JsonError};
 pub(crate) use limits::check_limit;

@@ -9,6 +9,9 @@ use ulid::Ulid;
 
 use super::Timestamp;
 
+/// A buffer for the characters of an id.
+pub(crate) type EncodedId = [u8; ulid::ULID_LEN];
+
 /// The id of a job: a ULID of 26 characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobId(Ulid);
@@ -17,6 +20,11 @@ impl JobId {
     /// Builds an id from its time and 80 random bits.
     pub fn from_parts(at: Timestamp, random: u128) -> Self {
         Self(Ulid::from_parts(u64::try_from(at.as_millis()).unwrap_or(0), random))
+    }
+
+    /// Writes the id's characters to a buffer.
+    pub(crate) fn encode(self, buffer: &mut EncodedId) -> &str {
+        self.0.array_to_str(buffer)
     }
 
     pub(super) fn random(self) -> u128 {
@@ -36,7 +44,8 @@ impl FromStr for JobId {
     fn from_str(text: &str) -> Result<Self, ()> {
         // 26 characters have two bits more than an id; texts that use them are rejected.
         let id = Ulid::from_string(text).map_err(|_| ())?;
-        if id.to_string().eq_ignore_ascii_case(text) { Ok(Self(id)) } else { Err(()) }
+        let is_same = Self(id).encode(&mut EncodedId::default()).eq_ignore_ascii_case(text);
+        if is_same { Ok(Self(id)) } else { Err(()) }
     }
 }
 

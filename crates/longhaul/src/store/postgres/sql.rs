@@ -10,6 +10,7 @@ statements! {
         FINGERPRINTS = "fingerprints";
         FORK_JOB = "fork_job";
         INSERT_JOBS = "insert_jobs";
+        INSERT_JOBS_WITHOUT_KEYS = "insert_jobs_without_keys";
         SUBMIT = "submit";
     }
     "claim" {

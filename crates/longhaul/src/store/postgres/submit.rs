@@ -55,16 +55,18 @@ impl Inner {
                 insert_with_payloads(connection, jobs, &entries, &mut outbox, now).await?;
             self.notify_outbox(&outbox);
             connection = self.database.connection().await?;
-            inserted
+            Some(inserted)
         } else {
-            let batch = submit_batch(jobs, &entries)?;
-            let inserted = connection.all(sql::INSERT_JOBS, &batch.params()).await?;
-            inserted.into_iter().collect::<HashSet<TenantJob>>()
+            insert(&mut connection, &submit_batch(jobs, &entries)?, is_retry).await?
+        };
+        let is_inserted = |new: &NewJob| {
+            let is_in = |ids: &HashSet<TenantJob>| ids.contains(&(new.tenant.clone(), new.id));
+            inserted.as_ref().is_none_or(is_in)
         };
         let mut results = Vec::with_capacity(jobs.len());
         let mut existing = None;
         for (new, entry) in jobs.iter().zip(entries) {
-            if inserted.contains(&(new.tenant.clone(), new.id)) {
+            if is_inserted(new) {
                 results.push(Ok(SubmitResult { record: JobRow::new_record(entry), created: true }));
                 continue;
             }
@@ -124,6 +126,25 @@ async fn step_position(
 ) -> Result<i32, PgError> {
     let found = connection.first(sql::FIND_STEP, &[tenant, &id, &name]).await?;
     found.ok_or_else(|| StoreError::UnknownStep { name: name.to_owned() }.into())
+}
+
+/// Inserts jobs. Returns the inserted ones, or `None` for all; those whose id or idempotency key exists are left
+/// out.
+async fn insert(
+    connection: &mut Connection,
+    batch: &SubmitBatch<'_>,
+    is_retry: bool,
+) -> Result<Option<HashSet<TenantJob>>, PgError> {
+    // An id exists only if the response of an earlier attempt was lost.
+    if !is_retry && batch.idempotency_key.iter().all(Option::is_none) {
+        match connection.query(sql::INSERT_JOBS_WITHOUT_KEYS, &batch.params()).await {
+            Ok(_) => return Ok(None),
+            Err(error) if error.is_unique_violation() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let inserted = connection.all(sql::INSERT_JOBS, &batch.params()).await?;
+    Ok(Some(inserted.into_iter().collect()))
 }
 
 /// Inserts jobs with their payloads and deliveries in one transaction. Returns the inserted jobs; those

@@ -68,6 +68,11 @@ impl PgError {
         }
     }
 
+    /// Returns whether a row with the same key exists.
+    pub(crate) fn is_unique_violation(&self) -> bool {
+        matches!(self, Self::Database(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION))
+    }
+
     /// Returns whether a retry may succeed.
     fn is_transient(&self) -> bool {
         match self {

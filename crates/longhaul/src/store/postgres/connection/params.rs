@@ -6,7 +6,7 @@ use std::error::Error;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-use crate::job::{JobId, Name, TenantId, Timestamp};
+use crate::job::{EncodedId, JobId, Name, TenantId, Timestamp};
 
 /// A parameter of a statement.
 pub(crate) trait Param: ToSql + Sync + Send {
@@ -77,10 +77,25 @@ macro_rules! sent_as {
 }
 
 sent_as! {
-    JobId: to_string => String;
     Name: as_str => &str;
     TenantId: as_str => &str;
     Timestamp: as_millis => i64;
+}
+
+impl ToSql for JobId {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        (&*self.encode(&mut EncodedId::default())).to_sql(kind, out)
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        <&str as ToSql>::accepts(kind)
+    }
+
+    to_sql_checked!();
 }
 
 /// Parameters that are computed from a value, for a statement that is sent from several places.
