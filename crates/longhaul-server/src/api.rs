@@ -16,6 +16,8 @@ pub(crate) mod replicas;
 pub(crate) mod usage;
 pub(crate) mod webhooks;
 
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -24,6 +26,8 @@ use axum::routing::get;
 use longhaul::{Clock, Engine};
 use longhaul_kinds::chat::Chat;
 use tokio_util::sync::CancellationToken;
+use tower::Layer as _;
+use tower::util::option_layer;
 use utoipa::OpenApi as _;
 
 use crate::auth::{self, Auth};
@@ -47,9 +51,13 @@ pub use webhooks::Webhooks;
 /// The default of `limits.requests_in_flight_max`.
 const REQUESTS_IN_FLIGHT_MAX: usize = 2_048;
 
-/// State shared by all handlers.
+/// State shared by all handlers. A clone is one reference, because every request makes several of them.
 #[derive(Debug, Clone)]
-pub struct AppState {
+pub struct AppState(Arc<AppContext>);
+
+/// Contents of [`AppState`].
+#[derive(Debug, Clone)]
+pub struct AppContext {
     /// Not bound to a tenant. Handlers use the engine of their `Caller` instead.
     pub engine: Engine,
     pub settings: Settings,
@@ -122,7 +130,7 @@ impl AppState {
     /// Creates the state with default settings.
     pub fn new(engine: Engine, auth: Auth, webhooks: Webhooks) -> Self {
         let clock = Clock::system();
-        Self {
+        Self::from(AppContext {
             engine,
             auth,
             webhooks,
@@ -140,7 +148,28 @@ impl AppState {
             stop: CancellationToken::new(),
             metrics: Metrics::installed(),
             uploads: Uploads::default(),
-        }
+        })
+    }
+}
+
+impl From<AppContext> for AppState {
+    fn from(context: AppContext) -> Self {
+        Self(Arc::new(context))
+    }
+}
+
+impl Deref for AppState {
+    type Target = AppContext;
+
+    fn deref(&self) -> &AppContext {
+        &self.0
+    }
+}
+
+/// Changes this clone only, for tests that start a server with another setting.
+impl DerefMut for AppState {
+    fn deref_mut(&mut self) -> &mut AppContext {
+        Arc::make_mut(&mut self.0)
     }
 }
 
@@ -160,16 +189,12 @@ pub fn router(state: AppState) -> Router {
         .merge(compat::router(&state));
     #[cfg(feature = "render")]
     let router = router.merge(compat::render::router(&state));
-    let (cors, site_guard) = (cors::layer(&state.origins), SiteGuard::new(&state));
-    let mut router =
+    let site_guard =
+        SiteGuard::new(&state).map(|rules| from_fn_with_state(rules, site_guard::guard));
+    let layers = (option_layer(site_guard), option_layer(cors::layer(&state.origins)));
+    let router =
         router.merge(proxy::router(&state)).layer(from_fn(metrics::measure)).with_state(state);
-    if let Some(cors) = cors {
-        router = router.layer(cors);
-    }
-    if let Some(site_guard) = site_guard {
-        router = router.layer(from_fn_with_state(site_guard, site_guard::guard));
-    }
-    problem::with_layers(router)
+    problem::with_layers(layers.layer(router))
 }
 
 /// Returns the router of a process that only runs workers: health checks and metrics.

@@ -24,7 +24,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::http::metrics::Metrics;
-use crate::api::{AppState, LoadShedder, ProxyRoutes, Settings, Uploads, Webhooks, probes, router};
+use crate::api::{
+    AppContext, AppState, LoadShedder, ProxyRoutes, Settings, Uploads, Webhooks, probes, router,
+};
 use crate::auth::{Auth, AuthSettings, IssuedKey, Issuer};
 use crate::config::{Config, Database};
 use crate::listen::{self, ListenerConfig, Tls, TlsError, raise_open_files};
@@ -206,7 +208,7 @@ impl Server {
             engine(config, given, store.clone(), clock.clone()).await
         };
         let engine = replica_name::start_when_free(start).await?;
-        let state = AppState {
+        let state = AppState::from(AppContext {
             engine,
             caller_urls: kinds::kinds_with_caller_urls(config),
             proxies: ProxyRoutes::new(config.proxies.clone(), Arc::clone(&blob_store.1)),
@@ -224,7 +226,7 @@ impl Server {
             stop: CancellationToken::new(),
             metrics: recorder,
             uploads: Uploads::default(),
-        };
+        });
         let limits = config.conn_limits().within(raise_open_files());
         let front = ListenerConfig { limits, tls, proxies: config.http.trusted_proxies.clone() };
         Ok(Self { state, api, metrics, front, work, first_key })
@@ -270,8 +272,9 @@ impl Server {
                 serving.spawn(listen::serve(listener, router, front, stopping.clone()));
             }
         }
-        let upkeep = tokio::spawn(run_background(state.metrics, stopping.clone()));
-        let auth = tokio::spawn(state.auth.run_background(engine.clone(), stopping.clone()));
+        let upkeep = tokio::spawn(run_background(state.metrics.clone(), stopping.clone()));
+        let auth = state.auth.clone();
+        let auth = tokio::spawn(auth.run_background(engine.clone(), stopping.clone()));
         let ended = tokio::select! {
             () = stop.cancelled() => StopReason::Stopped,
             () = engine.store_failed() => StopReason::StoreFailed,

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::time::Instant;
 
 use axum::Router;
@@ -11,6 +12,7 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFE
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use tower::{Layer as _, Service};
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument;
 
@@ -31,8 +33,16 @@ const DETAIL_BYTES_MAX: usize = 4_096;
 pub struct KeepBody;
 
 /// Adds the layers to a router: request id and span outermost, then problems, then panics.
-pub fn with_layers(router: Router) -> Router {
-    router.layer(CatchPanicLayer::custom(respond_to_panic)).layer(middleware::from_fn(finish))
+///
+/// They wrap the router as a whole. As layers of each route they would be cloned with it for every request, and each
+/// would clone all layers below it.
+pub fn with_layers<S>(router: S) -> Router
+where
+    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+{
+    let layers = (middleware::from_fn(finish), CatchPanicLayer::custom(respond_to_panic));
+    Router::new().fallback_service(layers.layer(router))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature is tower-http's")]
@@ -45,17 +55,15 @@ fn respond_to_panic(panic: Box<dyn Any + Send + 'static>) -> Response {
 
 async fn finish(mut request: Request, next: Next) -> Response {
     let id = RequestId::of(request.headers());
+    let client = request.extensions().get::<ClientInfo>();
     // Without the query, which may contain sensitive data.
     let span = tracing::info_span!(
         "request",
         request.id = %id,
         http.method = %request.method(),
         http.path = request.uri().path(),
-        client.address = tracing::field::Empty,
+        client.address = client.map(|client| tracing::field::display(client.address)),
     );
-    if let Some(client) = request.extensions().get::<ClientInfo>() {
-        span.record("client.address", tracing::field::display(client.address));
-    }
     request.extensions_mut().insert(id.clone());
     let path = request.uri().path().to_owned();
     let began = Instant::now();
