@@ -224,7 +224,8 @@ impl Auth {
     /// Authenticates an API key or a token, which must be valid.
     pub async fn verified_principal(&self, text: &str) -> Result<Principal, AuthError> {
         if let Some(issuer) = self.0.issuer.as_ref().filter(|_| is_token(text)) {
-            return self.token_principal(issuer, text).await;
+            // Boxed, because it may fetch the issuer's keys, and most credentials are API keys.
+            return Box::pin(self.token_principal(issuer, text)).await;
         }
         let parsed = ParsedKey::parse(text).ok_or(AuthError::BadKey)?;
         let cached = self.verify(parsed).await?;

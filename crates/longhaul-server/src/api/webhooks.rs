@@ -79,7 +79,7 @@ impl Webhooks {
 
     /// Rejects a URL that the egress policy forbids.
     pub(crate) async fn check(&self, url: &str) -> Result<()> {
-        match self.client.check_submission(url).await {
+        match Box::pin(self.client.check_submission(url)).await {
             Ok(_) => Ok(()),
             Err(refused) => {
                 let detail = format!("webhook URL is not allowed: {refused}");

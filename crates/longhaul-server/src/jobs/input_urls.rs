@@ -32,7 +32,7 @@ impl CallerUrls {
         let Some(url) = input().and_then(|input| HttpCall::of(&input).ok()?.url) else {
             return Ok(());
         };
-        match client.check_submission(&url).await {
+        match Box::pin(client.check_submission(&url)).await {
             Ok(_) => Ok(()),
             Err(refused) => {
                 let detail = format!("the input's url is not allowed: {refused}");

@@ -48,7 +48,9 @@ pub(super) async fn get_job(
     let record = match wait {
         Some(wait) if waits => {
             let authorization = caller.authorization(&headers);
-            wait::for_change(&state, &caller.engine, current, &authorization, wait).await?
+            // Boxed, because most requests do not wait.
+            Box::pin(wait::for_change(&state, &caller.engine, current, &authorization, wait))
+                .await?
         }
         Some(_) | None => current,
     };

@@ -57,7 +57,8 @@ pub(super) async fn submit_job(
     let preference = preference(&headers, query, state.settings.sync_wait_max)?;
     let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
     let handle = if is_multipart(&headers) {
-        submit_parts(&state, &caller, &headers, body, key).await?
+        // Boxed, because the future of an upload would enlarge that of every submission.
+        Box::pin(submit_parts(&state, &caller, &headers, body, key)).await?
     } else {
         let bytes_max = body::submission_bytes_max(caller.engine.limits());
         let mut request: SubmitRequest =
@@ -122,7 +123,7 @@ pub(super) async fn submit_input(
     let preference = preference(&headers, query, state.settings.sync_wait_max)?;
     let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
     let handle = if headers.contains_key(CONTENT_TYPE) && !body::is_json(&headers) {
-        submit_payload(&state, &caller, &kind, &headers, body, key).await?
+        Box::pin(submit_payload(&state, &caller, &kind, &headers, body, key)).await?
     } else {
         let bytes_max = body::submission_bytes_max(caller.engine.limits());
         let text = body::json_text(&headers, body, bytes_max).await?;
@@ -166,8 +167,12 @@ async fn respond(
     handle: JobHandle,
     preference: &Preference,
 ) -> Result<Response> {
-    let authorization = caller.authorization(headers);
-    let record = wait::for_finish(state, &handle, &authorization, preference.wait).await?;
-    let response = respond::accepted(&to_wire::job(&caller.engine, &record)?);
-    Ok(preference.applied_to(response))
+    let job = if preference.wait.is_zero() {
+        to_wire::job(&caller.engine, handle.submitted())?
+    } else {
+        let authorization = caller.authorization(headers);
+        let finished = wait::for_finish(state, &handle, &authorization, preference.wait);
+        to_wire::job(&caller.engine, &Box::pin(finished).await?)?
+    };
+    Ok(preference.applied_to(respond::accepted(&job)))
 }
