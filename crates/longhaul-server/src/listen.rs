@@ -33,8 +33,8 @@ use std::time::Duration;
 use axum::Router;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
@@ -100,8 +100,10 @@ pub async fn serve(
 ) {
     let (limits, config) = (config.limits, Arc::new(config));
     let permits = Arc::new(Semaphore::new(limits.connections_max.min(Semaphore::MAX_PERMITS)));
-    let (connections, abort) = (TaskTracker::new(), CancellationToken::new());
+    let mut connections = JoinSet::new();
     while let Some((socket, peer)) = accept(&listener, &stop).await {
+        // Forgets the connections that have ended.
+        while connections.try_join_next().is_some() {}
         // Accept and reject instead of waiting for a permit, so that clients and load balancers see
         // at once that this server is full; the kernel's backlog would hide it.
         let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
@@ -109,21 +111,19 @@ pub async fn serve(
             continue;
         };
         let run = connection::run(socket, peer, app.clone(), Arc::clone(&config), stop.clone());
-        let abort = abort.clone();
         connections.spawn(async move {
-            abort.run_until_cancelled_owned(run).await;
+            run.await;
             drop(permit);
         });
     }
     drop(listener);
-    connections.close();
-    if tokio::time::timeout(limits.stop_grace, connections.wait()).await.is_err() {
+    let finished = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(limits.stop_grace, finished).await.is_err() {
         tracing::warn!(
             connections = connections.len(),
             "closing connections that did not finish in time"
         );
-        abort.cancel();
-        connections.wait().await;
+        connections.shutdown().await;
     }
 }
 
