@@ -21,12 +21,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::{from_fn, from_fn_with_state, map_request_with_state};
 use axum::routing::get;
 use longhaul::{Clock, Engine};
 use longhaul_kinds::chat::Chat;
 use tokio_util::sync::CancellationToken;
 use tower::Layer as _;
+use tower::layer::util::Identity;
 use tower::util::option_layer;
 use utoipa::OpenApi as _;
 
@@ -182,15 +183,15 @@ pub fn router(state: AppState) -> Router {
         .merge(openapi::router(&document))
         .merge(openapi::docs_page::router(&document));
     let router = guarded()
-        .into_router(&state, |methods| methods.layer(authenticate.clone()))
-        .merge(open().into_router(&state, |methods| methods))
+        .into_router(&state, authenticate)
+        .merge(open().into_router(&state, Identity::new()))
         .merge(pages.layer(shed))
         .merge(compat::chat::router(&state))
         .merge(compat::router(&state));
     #[cfg(feature = "render")]
     let router = router.merge(compat::render::router(&state));
     let site_guard =
-        SiteGuard::new(&state).map(|rules| from_fn_with_state(rules, site_guard::guard));
+        SiteGuard::new(&state).map(|rules| map_request_with_state(rules, site_guard::guard));
     let layers = (option_layer(site_guard), option_layer(cors::layer(&state.origins)));
     let router =
         router.merge(proxy::router(&state)).layer(from_fn(metrics::measure)).with_state(state);

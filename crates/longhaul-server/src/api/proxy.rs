@@ -91,11 +91,8 @@ pub(super) fn router(state: &AppState) -> Router<AppState> {
     }
     let authenticate = from_fn_with_state(state.auth.clone(), auth::authenticate_proxied);
     let isolation = browser_isolation::Isolation::new(state);
-    routes.into_router(state, |methods| {
-        methods
-            .layer(authenticate.clone())
-            .layer(from_fn_with_state(isolation.clone(), browser_isolation::isolate))
-    })
+    let isolate = from_fn_with_state(isolation, browser_isolation::isolate);
+    routes.into_router(state, (isolate, authenticate))
 }
 
 async fn forward(

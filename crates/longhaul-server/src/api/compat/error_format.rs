@@ -68,9 +68,7 @@ pub(crate) fn with_error_format(
     state: &AppState,
 ) -> Router<AppState> {
     let authenticate = from_fn_with_state(state.auth.clone(), auth::authenticate);
-    routes.into_router(state, |methods| {
-        methods.layer(authenticate.clone()).layer(from_fn_with_state(format, convert_problem))
-    })
+    routes.into_router(state, (from_fn_with_state(format, convert_problem), authenticate))
 }
 
 /// Middleware that converts problems to the format.

@@ -17,6 +17,7 @@ use axum::{Json, Router};
 use longhaul::blob::Keyring;
 use longhaul_render::RenderLimits;
 use serde_json::{Value, json};
+use tower::layer::util::Identity;
 
 use super::error_format::{ErrorFormat, convert_problem, with_error_format};
 use crate::api::AppState;
@@ -71,13 +72,13 @@ pub(crate) fn router(state: &AppState) -> Router<AppState> {
         Routes::new().undocumented::<Submit>(Class::Submission, "/render", post(submit::submit));
     let (format, path) = (ErrorFormat::Ollama, "/d/{shortlink}");
     let health = Routes::new().undocumented_public(Class::Vital, "/health", get(health));
-    let health = health.into_router(state, |methods| methods);
+    let health = health.into_router(state, Identity::new());
     if state.render.as_ref().is_some_and(|render| render.public_links) {
         let image = Routes::new().undocumented_public(Class::Normal, path, get(image::get_public));
         let convert = from_fn_with_state(format, convert_problem);
         return with_error_format(submit, format, state)
             .merge(health)
-            .merge(image.into_router(state, |methods| methods.layer(convert.clone())));
+            .merge(image.into_router(state, convert));
     }
     let image = get(image::get);
     with_error_format(submit.undocumented::<Read>(Class::Normal, path, image), format, state)

@@ -5,8 +5,6 @@ use std::marker::PhantomData;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use longhaul::job::Limits;
 use longhaul::store::accounts::{Actor, AuditEntry, Scope, TenantLimits};
 use longhaul::{Engine, TenantId};
@@ -171,16 +169,13 @@ struct RoutePermission(&'static str);
 pub(super) async fn require<P: Permission>(
     State(auth): State<Auth>,
     mut request: Request,
-    next: Next,
-) -> Response {
+) -> Result<Request> {
     let Some(principal) = request.extensions().get::<Principal>() else {
-        return Problem::internal("the route does not authenticate its callers").into_response();
+        return Err(Problem::internal("the route does not authenticate its callers"));
     };
-    if let Err(problem) = check_permission::<P>(&auth, principal) {
-        return problem.into_response();
-    }
+    check_permission::<P>(&auth, principal)?;
     request.extensions_mut().insert(RoutePermission(P::NAME));
-    next.run(request).await
+    Ok(request)
 }
 
 impl<P: Permission> FromRequestParts<AppState> for Caller<P> {
@@ -206,7 +201,10 @@ impl<P: Permission> FromRequestParts<AppState> for Caller<P> {
         let engine = engine.for_key(principal.key.as_deref());
         let own = account.and_then(|tenant| own_limits(&tenant.limits, engine.limits()));
         Ok(Self {
-            engine: own.map_or_else(|| engine.clone(), |limits| engine.with_limits(limits)),
+            engine: match own {
+                Some(limits) => engine.with_limits(limits),
+                None => engine,
+            },
             principal,
             auth: state.auth.clone(),
             request_id: request_id.unwrap_or_default(),

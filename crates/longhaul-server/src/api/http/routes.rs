@@ -2,9 +2,14 @@
 //!
 //! Both are arguments of the registration, so that a new route cannot be added without them.
 
+use std::convert::Infallible;
+
 use axum::Router;
-use axum::middleware::from_fn_with_state;
-use axum::routing::MethodRouter;
+use axum::extract::Request;
+use axum::middleware::{from_fn_with_state, map_request_with_state};
+use axum::response::IntoResponse;
+use axum::routing::{MethodRouter, Route as RouteService};
+use tower::{Layer, Service};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
@@ -35,7 +40,7 @@ fn require_on_routes<P: Permission>(
     methods: MethodRouter<AppState>,
     auth: &Auth,
 ) -> MethodRouter<AppState> {
-    methods.route_layer(from_fn_with_state(auth.clone(), require::<P>))
+    methods.route_layer(map_request_with_state(auth.clone(), require::<P>))
 }
 
 impl Routes {
@@ -77,7 +82,7 @@ impl Routes {
     ) -> Self {
         // axum treats such a handler as a fallback, which `route_layer` leaves out.
         let require = |methods: MethodRouter<AppState>, auth: &Auth| {
-            methods.layer(from_fn_with_state(auth.clone(), require::<P>))
+            methods.layer(map_request_with_state(auth.clone(), require::<P>))
         };
         self.add(class, Some(P::NAME), require, Methods::Undocumented(path.to_owned(), methods))
     }
@@ -120,18 +125,19 @@ impl Routes {
         documented.fold(router, OpenApiRouter::routes).into_openapi()
     }
 
-    /// Builds the router. A request passes load shedding, then `layers` (outermost last), then the
-    /// permission check.
-    pub(crate) fn into_router(
-        self,
-        state: &AppState,
-        layers: impl Fn(MethodRouter<AppState>) -> MethodRouter<AppState>,
-    ) -> Router<AppState> {
+    /// Builds the router. A request passes load shedding, then `layer`, then the permission check.
+    pub(crate) fn into_router<L>(self, state: &AppState, layer: L) -> Router<AppState>
+    where
+        L: Layer<RouteService> + Clone + Send + Sync + 'static,
+        L::Service: Service<Request, Error = Infallible> + Clone + Send + Sync + 'static,
+        <L::Service as Service<Request>>::Response: IntoResponse,
+        <L::Service as Service<Request>>::Future: Send,
+    {
         let router = self.0.into_iter().fold(OpenApiRouter::new(), |router, route| {
             let Route { class, require, methods, .. } = route;
             let guarded = |methods| {
                 let shed = from_fn_with_state((state.load_shedder.clone(), class), shed);
-                layers(require(methods, &state.auth)).layer(shed)
+                require(methods, &state.auth).layer((shed, layer.clone()))
             };
             match methods {
                 Methods::Documented((schemas, paths, methods)) => {

@@ -13,8 +13,6 @@ use axum::extract::{Request, State};
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 
 use super::cors::Origins;
 use crate::api::{AppState, ProxyRoutes};
@@ -63,15 +61,11 @@ impl SiteGuard {
 pub(crate) async fn guard(
     State(SiteGuard(rules)): State<SiteGuard>,
     request: Request,
-    next: Next,
-) -> Response {
-    if PROBES.contains(&request.uri().path()) {
-        return next.run(request).await;
+) -> Result<Request, Problem> {
+    if !PROBES.contains(&request.uri().path()) {
+        rules.check(&request)?;
     }
-    match rules.check(&request) {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    }
+    Ok(request)
 }
 
 impl Rules {
