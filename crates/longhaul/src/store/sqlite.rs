@@ -1,7 +1,7 @@
 //! A job store in a SQLite file, or in memory.
 //!
-//! A file belongs to one process. One thread writes and two read, each with its own connection; callers on
-//! any runtime send them tasks and await the results. See `writer` for the group commit.
+//! A file belongs to one process. One thread writes, one reads single jobs and two read lists, each with its own
+//! connection; callers on any runtime send them tasks and await the results. See `writer` for the group commit.
 
 #[cfg(feature = "server")]
 mod accounts;
@@ -36,9 +36,10 @@ pub use connection::open::{OpenError, inspect, migrate_file, version};
 
 use self::claim::{Rotation, hand_off};
 use self::connection::error::SqliteError;
+use self::connection::readers::Readers;
 use self::connection::task::Tx;
 use self::connection::threads::TaskThreads;
-use self::connection::{open, readers, task, writer};
+use self::connection::{open, task, writer};
 use self::maintenance::{blobs, prune, rescue};
 use self::queries::{find, list, queues};
 use super::{
@@ -55,7 +56,7 @@ use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, Usag
 // lock is released after that.
 pub struct SqliteStore {
     /// `None` in memory, where only the writer has a connection.
-    readers: Option<TaskThreads>,
+    readers: Option<Readers>,
     writer: TaskThreads,
     clock: Clock,
     rotation: Arc<Rotation>,
@@ -74,10 +75,11 @@ impl SqliteStore {
         let io = |source| OpenError::Io { path: path.to_owned(), source };
         let outbox_notify = Arc::new(Notify::new());
         let (marker, told) = (Some(opened.marker), Arc::clone(&outbox_notify));
+        let readers = Readers::start(opened.job_reader, opened.list_readers, &clock).map_err(io)?;
         Ok(Self {
             writer: writer::start(opened.writer, clock.clone(), marker, told).map_err(io)?,
             outbox_notify,
-            readers: Some(readers::start(opened.readers, &clock).map_err(io)?),
+            readers: Some(readers),
             clock,
             rotation: Arc::default(),
             _lock: Some(opened.lock),
@@ -106,7 +108,19 @@ impl SqliteStore {
         F: FnMut(&Tx<'_>) -> Result<T, SqliteError> + Send + 'static,
     {
         match &self.readers {
-            Some(readers) => readers.call(body).await,
+            Some(readers) => readers.lists.call(body).await,
+            None => self.writer.call(body).await,
+        }
+    }
+
+    /// Reads a single job, which must be quick: others share its thread and its transaction.
+    async fn read_job<T, F>(&self, body: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&Tx<'_>) -> Result<T, SqliteError> + Send + 'static,
+    {
+        match &self.readers {
+            Some(readers) => readers.jobs.call(body).await,
             None => self.writer.call(body).await,
         }
     }
@@ -155,7 +169,7 @@ impl JobStore for SqliteStore {
 
     async fn job(&self, tenant: &TenantId, id: JobId) -> Result<Record, StoreError> {
         let tenant = tenant.clone();
-        self.read(move |tx| find::record(tx, &tenant, id)).await
+        self.read_job(move |tx| find::record(tx, &tenant, id)).await
     }
 
     async fn jobs(
@@ -170,12 +184,12 @@ impl JobStore for SqliteStore {
 
     async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError> {
         let (tenant, key) = (tenant.clone(), key.to_owned());
-        self.read(move |tx| find::record_by_key(tx, &tenant, &key)).await
+        self.read_job(move |tx| find::record_by_key(tx, &tenant, &key)).await
     }
 
     async fn input(&self, tenant: &TenantId, id: JobId) -> Result<Json, StoreError> {
         let tenant = tenant.clone();
-        self.read(move |tx| find::input(tx, &tenant, id)).await
+        self.read_job(move |tx| find::input(tx, &tenant, id)).await
     }
 
     async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError> {

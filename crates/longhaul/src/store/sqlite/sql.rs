@@ -62,6 +62,7 @@ statements! {
         LIST_OF_PARENT = "list_of_parent";
         QUEUE_TOTALS = "queue_totals";
         QUEUES = "queues";
+        RECORD = "record";
         RESULT = "result";
         STEPS = "steps";
         USAGE = "usage";

@@ -5,6 +5,7 @@ mod claim;
 mod log;
 mod open;
 mod plan;
+mod readers;
 
 use std::sync::Arc;
 use std::time::Duration;

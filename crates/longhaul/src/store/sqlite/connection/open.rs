@@ -19,7 +19,8 @@ const CHECKED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const CHECKED_AFTER_CRASH_BYTES_MAX: u64 = 8 * CHECKED_BYTES_MAX;
 /// Size to which the write-ahead log is truncated after a long read has let it grow.
 const WAL_BYTES_KEPT: u32 = 64 * 1024 * 1024;
-const READERS: usize = 2;
+/// Connections for lists, beside the one for reads of single jobs.
+const LIST_READERS: usize = 2;
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Greater than the number of statements.
 const STATEMENTS_CACHED: usize = 128;
@@ -94,7 +95,8 @@ pub enum OpenError {
 /// A database that is open in this process only.
 pub(crate) struct OpenFile {
     pub(crate) writer: Connection,
-    pub(crate) readers: Vec<Connection>,
+    pub(crate) job_reader: Connection,
+    pub(crate) list_readers: Vec<Connection>,
     /// Held until it is dropped.
     pub(crate) lock: File,
     pub(crate) marker: Marker,
@@ -142,11 +144,11 @@ pub(crate) fn open(path: &Path, now: Timestamp) -> Result<OpenFile, OpenError> {
     let (marker, left_behind) = Marker::set(path)?;
     let connect = || -> Result<_, OpenError> {
         let writer = open_writer(path, left_behind, now)?;
-        let readers = (0..READERS).map(|_| open_reader(path)).collect::<Result<_, _>>()?;
-        Ok((writer, readers))
+        let lists = (0..LIST_READERS).map(|_| open_reader(path)).collect::<Result<_, _>>()?;
+        Ok((writer, open_reader(path)?, lists))
     };
-    let (writer, readers) = connect().map_err(|error| error.about(path))?;
-    Ok(OpenFile { writer, readers, lock, marker })
+    let (writer, job_reader, list_readers) = connect().map_err(|error| error.about(path))?;
+    Ok(OpenFile { writer, job_reader, list_readers, lock, marker })
 }
 
 fn open_writer(path: &Path, left_behind: bool, now: Timestamp) -> Result<Connection, OpenError> {

@@ -2,7 +2,8 @@
 
 use rusqlite::params;
 
-use crate::job::{JobId, Json, Record, Step, TenantId};
+use crate::job::{Job, JobId, Json, Record, Step, TenantId};
+use crate::store::rows;
 use crate::store::sqlite::connection::columns::{int, to_json};
 use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
@@ -20,11 +21,19 @@ pub(crate) fn row(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<JobRow, S
 fn seq(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<i64, SqliteError> {
     let id = id.to_string();
     let key = [tenant.as_str(), id.as_str()];
-    if let Some(seq) = tx.one(sql::FIND_JOB, key)? {
-        return Ok(seq);
+    match tx.one(sql::FIND_JOB, key)? {
+        Some(seq) => Ok(seq),
+        None => Err(missing(tx, key)),
     }
-    let is_deleted = tx.exists(sql::FIND_TOMBSTONE, key)?;
-    Err(if is_deleted { StoreError::Gone } else { StoreError::NotFound }.into())
+}
+
+/// Returns `Gone` for a deleted job and `NotFound` for one that never existed.
+fn missing(tx: &Tx<'_>, key: [&str; 2]) -> SqliteError {
+    match tx.exists(sql::FIND_TOMBSTONE, key) {
+        Ok(true) => StoreError::Gone.into(),
+        Ok(false) => StoreError::NotFound.into(),
+        Err(error) => error.into(),
+    }
 }
 
 /// Returns the row of a job if the lease is current.
@@ -45,7 +54,11 @@ pub(crate) fn by_key(
 }
 
 pub(crate) fn record(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Record, SqliteError> {
-    Ok(row(tx, tenant, id)?.into_record(tx)?)
+    let id = id.to_string();
+    let key = [tenant.as_str(), id.as_str()];
+    let found: Option<(Job, String, Option<Json>)> = tx.one(sql::RECORD, key)?;
+    let (job, lines, result) = found.ok_or_else(|| missing(tx, key))?;
+    Ok(Record { history: rows::history(&lines, &job), job, result })
 }
 
 pub(crate) fn record_by_key(

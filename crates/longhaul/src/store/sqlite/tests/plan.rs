@@ -83,9 +83,11 @@ fn lists_come_in_order_without_sorting() {
     }
 }
 
-/// The statement sorts the requested jobs, and finds each by its key.
+/// The statement for watched jobs sorts them, and finds each by its key.
 #[test]
-fn looks_at_watched_jobs_go_by_their_ids() {
-    let plan = plan(sql::VERSIONS);
-    assert!(plan.contains("jobs_id (tenant_id=? AND id=?)"), "{plan}");
+fn reads_of_single_and_watched_jobs_go_by_their_ids() {
+    for sql in [sql::VERSIONS, sql::RECORD] {
+        let plan = plan(sql);
+        assert!(plan.contains("jobs_id (tenant_id=? AND id=?)"), "{plan}");
+    }
 }
