@@ -2,11 +2,11 @@
 //! passes the conformance suite, so a case that fails elsewhere points to the store and not to the
 //! suite.
 
+mod claim;
 mod queues;
 mod state;
 mod usage;
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -238,24 +238,7 @@ impl JobStore for ModelStore {
 #[async_trait]
 impl WorkerStore for ModelStore {
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
-        let (mut state, now) = (self.state(), self.now());
-        let mut rooms: HashMap<Name, usize> =
-            want.kinds.iter().map(|kind| (kind.kind.clone(), kind.capacity)).collect();
-        let mut leases = Vec::new();
-        while leases.len() < want.limit
-            && let Some(id) = state.pick(&rooms, &want.limits, now)
-        {
-            state.count(id, &want.limits, now);
-            state.turn += 1;
-            let turn = state.turn;
-            let row = state.rows.get_mut(&id).expect("it was picked");
-            let lease = row.lease(want, now)?;
-            *rooms.get_mut(&lease.job.kind).expect("there was room") -= 1;
-            state.served.insert(lease.job.tenant.clone(), turn);
-            leases.push(lease);
-        }
-        let limited_until = state.next_token_at(&rooms, &want.limits, now);
-        Ok(ClaimResult { leases, limited_until })
+        self.state().claim(want, self.now())
     }
 
     async fn submit_and_claim(
@@ -263,26 +246,7 @@ impl WorkerStore for ModelStore {
         new: NewJob,
         want: &Claim,
     ) -> Result<(SubmitResult, Option<Lease>), StoreError> {
-        let (mut state, now) = (self.state(), self.now());
-        let is_paused = |job: &Job| state.paused.contains(&(job.tenant.clone(), job.queue.clone()));
-        let comes_first = |job: &Job| {
-            job.tenant == new.tenant
-                && job.status == Status::Pending
-                && job.run_at <= now
-                && want.kinds.iter().any(|kind| kind.kind == job.kind)
-                && !is_paused(job)
-        };
-        let starts = want.may_start(&new)
-            && !state.paused.contains(&(new.tenant.clone(), new.queue.clone()))
-            && !state.rows.values().any(|row| comes_first(&row.record.job));
-        let id = new.id;
-        let submitted = state.submit(new, now)?;
-        if !starts || !submitted.created {
-            return Ok((submitted, None));
-        }
-        let row = state.rows.get_mut(&id).expect("it was just inserted");
-        let lease = row.lease(want, now)?;
-        Ok((submitted, Some(lease)))
+        self.state().submit_and_claim(new, want, self.now())
     }
 
     async fn next_due_at(&self, since: Timestamp) -> Result<Option<Timestamp>, StoreError> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{Claim, ClaimResult, Filter, Lease, NewJob, PageRequest};
-use longhaul::store::{Store, StoreError, SubmitResult};
+use longhaul::store::{Store, StoreError, SubmitResult, WorkerStore as _};
 use longhaul::{Clock, Engine, Kind, Status};
 
 use super::{START, Signal, ended, gated};

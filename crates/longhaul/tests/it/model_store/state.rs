@@ -7,8 +7,8 @@ use longhaul::job::{
     Progress, Record, Retention, Status, Step, TenantId, Timestamp, TokenBucket, Transition,
 };
 use longhaul::store::{
-    Blob, BlobRef, BlobRole, Claim, FlowLimit, FlowLimits, Lease, LeaseRef, NewBlob, NewJob,
-    ReplicaState, SettleResult, Settlement, StoreError, SubmitResult,
+    Blob, BlobRef, BlobRole, FlowLimit, FlowLimits, LeaseRef, NewBlob, NewJob, ReplicaState,
+    SettleResult, Settlement, StoreError, SubmitResult,
 };
 
 use super::usage::{Meter, Sums};
@@ -92,29 +92,6 @@ impl Row {
         }
         job.phase = None;
         Ok(())
-    }
-
-    pub(super) fn lease(&mut self, want: &Claim, now: Timestamp) -> Result<Lease, StoreError> {
-        self.turn(Command::Claim)?;
-        self.epoch += 1;
-        self.replica = Some(want.replica.clone());
-        self.lease_ends_at = now.after(want.lease);
-        self.meter.claimed_at = now;
-        let job = &mut self.record.job;
-        job.attempt += u32::from(self.charge);
-        let kind = want.kinds.iter().find(|kind| kind.kind == job.kind);
-        if job.started_at.is_none() {
-            job.started_at = Some(now);
-            job.code_version = kind.and_then(|kind| kind.code_version.clone());
-        }
-        self.event(now, None);
-        Ok(Lease {
-            job: self.record.job.clone(),
-            epoch: self.epoch,
-            expires_at: self.lease_ends_at,
-            input: self.input.clone(),
-            steps: self.steps.clone(),
-        })
     }
 
     pub(super) fn ended(&mut self, now: Timestamp) {

@@ -12,15 +12,13 @@ use crate::store::postgres::{Inner, sql};
 use crate::store::stored_job::StoredJob;
 use crate::store::{Claim, Lease, NewJob, StoreError, SubmitResult};
 
-type HandOff = (SubmitResult, Option<Lease>);
-
 impl Inner {
     /// Submits a job and leases it, if nothing comes first.
     pub(crate) async fn submit_and_claim(
         &self,
         new: NewJob,
         want: &Claim,
-    ) -> Result<HandOff, StoreError> {
+    ) -> Result<(SubmitResult, Option<Lease>), StoreError> {
         let claim_id: i64 = rand::random();
         let handed_off = if want.may_start(&new) {
             retrying!(is_retry => self.try_hand_off(&new, want, claim_id, is_retry))?
@@ -41,7 +39,7 @@ impl Inner {
         want: &Claim,
         claim_id: i64,
         is_retry: bool,
-    ) -> Result<Option<HandOff>, PgError> {
+    ) -> Result<Option<(SubmitResult, Option<Lease>)>, PgError> {
         let now = self.clock.now();
         let mut outbox = self.outbox().await?;
         let accepted = StoredJob::accepted(new, now);

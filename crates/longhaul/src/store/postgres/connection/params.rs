@@ -88,7 +88,7 @@ impl ToSql for JobId {
         kind: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
-        (&*self.encode(&mut EncodedId::default())).to_sql(kind, out)
+        self.encode(&mut EncodedId::default()).to_sql(kind, out)
     }
 
     fn accepts(kind: &Type) -> bool {
