@@ -100,6 +100,7 @@ macro_rules! store_conformance {
                 tenant_with_one_job_is_in_the_first_claim_of_two,
                 tenants_take_turns_over_successive_claims,
                 claim_is_filled_by_one_tenant_if_no_other_has_work,
+                jobs_in_thousands_of_queues_are_all_claimed,
                 store_tells_when_the_next_job_is_due,
                 epochs_rise_with_every_claim,
                 attempt_is_charged_at_claim,

@@ -197,6 +197,19 @@ pub async fn claim_is_filled_by_one_tenant_if_no_other_has_work(harness: &StoreH
     assert_eq!(leases.iter().filter(|lease| lease.job.tenant == other).count(), 1);
 }
 
+/// Every job is claimed, however many queues its tenant has: queues that are empty by now do not hide others.
+pub async fn jobs_in_thousands_of_queues_are_all_claimed(harness: &StoreHarness) {
+    const QUEUES: usize = 1_500;
+    let job = |queue: usize| NewJob { queue: name(&format!("q{queue}")), ..harness.job() };
+    harness.store().submit((0..QUEUES).map(job).collect()).await;
+    let mut queues = HashSet::new();
+    while queues.len() < QUEUES {
+        let leases = harness.claim(QUEUES / 3).await;
+        assert_eq!(leases.len(), QUEUES / 3);
+        queues.extend(leases.into_iter().map(|lease| lease.job.queue));
+    }
+}
+
 /// The store returns when the next job is due, so that the replica knows when to claim again.
 pub async fn store_tells_when_the_next_job_is_due(harness: &StoreHarness) {
     assert_eq!(harness.next_due_at().await, None);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{Claim, ClaimResult, Filter, Lease, NewJob, PageRequest};
 use longhaul::store::{Store, StoreError, SubmitResult, WorkerStore as _};
-use longhaul::{Clock, Engine, Kind, Status};
+use longhaul::{Clock, Engine, Kind, Status, Timestamp};
 
 use super::{START, Signal, ended, gated};
 
@@ -19,6 +19,8 @@ struct CountingStore {
     is_slow: AtomicBool,
     stored: Signal,
     go: Signal,
+    /// Sent after each claim that left slots free.
+    idle: Signal,
 }
 
 impl CountingStore {
@@ -30,6 +32,7 @@ impl CountingStore {
             is_slow: AtomicBool::new(false),
             stored: Signal::new(),
             go: Signal::new(),
+            idle: Signal::new(),
         })
     }
 
@@ -56,15 +59,24 @@ impl CountingStore {
         self.claimed.fetch_add(claimed.leases.len(), Ordering::SeqCst);
         Ok(claimed)
     }
+
+    async fn next_due_at(&self, since: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+        self.idle.send();
+        self.inner.next_due_at(since).await
+    }
 }
 
-longhaul::delegate_store!(impl for CountingStore, to [inner], except submit_and_claim claim);
+longhaul::delegate_store!(impl for CountingStore, to [inner], except submit_and_claim claim next_due_at);
 
+/// Starts an engine and waits until its claim loop is idle.
 async fn engine(kind: Kind, concurrency: usize) -> (Engine, Arc<CountingStore>) {
     let clock = Clock::manual(START);
     let store = CountingStore::new(clock.clone());
     let builder = Engine::builder().store(Arc::clone(&store) as Arc<dyn Store>).clock(clock);
-    (builder.concurrency(concurrency).register(kind).start().await.unwrap(), store)
+    let engine = builder.concurrency(concurrency).register(kind).start().await.unwrap();
+    // The first claim has returned its slots.
+    store.idle.wait().await;
+    (engine, store)
 }
 
 #[tokio::test]

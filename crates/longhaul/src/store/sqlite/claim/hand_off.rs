@@ -22,7 +22,7 @@ pub(crate) fn submit_and_claim(
     if !may_start || !submitted.created {
         return Ok((submitted, None));
     }
-    let seq = find::row(tx, &new.tenant, new.id)?.seq;
+    let seq = find::seq(tx, &new.tenant, new.id)?;
     let lease = lease(tx, seq, want, &mut LimitCheck::new(&want.limits, tx.now))?;
     Ok((submitted, Some(lease)))
 }

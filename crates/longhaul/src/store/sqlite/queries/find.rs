@@ -18,7 +18,7 @@ pub(crate) fn row(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<JobRow, S
 }
 
 /// Returns the row id of a job, or `NotFound` or `Gone`.
-fn seq(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<i64, SqliteError> {
+pub(crate) fn seq(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<i64, SqliteError> {
     let id = id.to_string();
     let key = [tenant.as_str(), id.as_str()];
     match tx.one(sql::FIND_JOB, key)? {

@@ -16,6 +16,16 @@ WITH lanes AS (
             SELECT FROM longhaul.paused_queues AS paused
             WHERE paused.tenant_id = lane.tenant_id AND paused.name = lane.queue
         )
+        -- Lanes whose jobs were all claimed keep their cursors for a while, and would fill the limit.
+        AND (
+            SELECT ready.run_at FROM longhaul.ready
+            WHERE
+                ready.tenant_id = lane.tenant_id AND ready.queue = lane.queue
+                AND ready.kind = lane.kind AND ready.priority = lane.priority
+                AND ready.run_at >= lane.due_at AND ready.run_at <= $3::bigint
+            ORDER BY ready.run_at
+            LIMIT 1
+        ) IS NOT NULL
     ORDER BY served, tenant_id, queue
     LIMIT $4::bigint
 )
