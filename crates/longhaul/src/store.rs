@@ -179,8 +179,9 @@ pub trait WorkerStore: Send + Sync {
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError>;
 
     /// Submits a job and leases it in the same transaction, if [`Claim::may_start`] allows it, its queue is not
-    /// paused and no due job of its tenant, of the kinds of `want`, comes first. Otherwise the job is pending, and
-    /// there is no lease. The record is that of the submission.
+    /// paused and no due job of its tenant, of the kinds of `want`, comes first. Otherwise, or if the store has a
+    /// reason of its own to leave the job to claims, it is pending and there is no lease. The record is that of the
+    /// submission.
     async fn submit_and_claim(
         &self,
         job: NewJob,

@@ -47,7 +47,7 @@ pub async fn lone_job_is_leased_with_its_submission(harness: &StoreHarness) {
     assert!(harness.claim(5).await.is_empty());
 }
 
-/// Its attempt is charged, fenced and settled like any other.
+/// A handed-off attempt is charged, settled and retried like any other.
 pub async fn handed_off_job_is_settled_and_retried_like_others(harness: &StoreHarness) {
     let job = NewJob { max_attempts: 2, ..harness.job() };
     let lease = hand_off(harness, job).await.1.unwrap();
