@@ -73,6 +73,19 @@ async fn submission_with_a_lost_response_creates_and_returns_one_job() {
     }
 }
 
+/// A job without a key is inserted without a search for conflicts, which must still find an id that exists.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn submission_that_is_sent_again_returns_its_job_and_stores_the_others() {
+    let cut = LossyConnection::new().await;
+    let (known, new) = (cut.bench.job(), cut.bench.job());
+    assert!(cut.bench.submit(known.clone()).await.unwrap().created);
+    let batch = vec![known.clone(), new.clone()];
+    let submitted = cut.bench.store().submit(batch).await.into_iter().map(Result::unwrap);
+    let told = submitted.map(|one| (one.record.job.id, one.created));
+    assert_eq!(told.collect::<Vec<_>>(), [(known.id, false), (new.id, true)]);
+    assert_eq!((cut.count("jobs").await, cut.count("ready").await), (2, 2));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hand_off_with_a_lost_response_returns_its_lease() {
     let cut = LossyConnection::new().await;
