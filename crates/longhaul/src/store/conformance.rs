@@ -159,6 +159,7 @@ macro_rules! store_conformance {
                 settlement_carries_its_last_words,
                 cancel_racing_completion_leaves_one_end,
                 batch_of_settlements_ends_each_attempt,
+                batch_with_a_lost_lease_ends_the_others,
             }
             steps {
                 checkpoint_is_kept_as_it_was_given,
@@ -198,6 +199,7 @@ macro_rules! store_conformance {
                 progress_raises_the_version_and_is_no_event,
                 reports_are_answered_one_by_one,
                 version_rises_with_every_change,
+                history_survives_ends_without_an_attempt,
                 terminal_event_is_one_and_last,
                 fork_begins_its_own_history,
             }

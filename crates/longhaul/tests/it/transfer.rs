@@ -281,16 +281,25 @@ async fn transfer_reports_a_target_that_differs() {
     let jobs = every_state(&here.from, &here.clock).await;
     here.copy().await.unwrap();
     let completed = jobs["completed"];
-    let job = format!("longhaul.jobs SET {{}} WHERE id = '{completed}'");
-    for change in ["result = '1'", "input = '1'", "version = version + 1", "history = '{}'"] {
-        here.client.batch_execute("CREATE TABLE kept AS TABLE longhaul.jobs").await.unwrap();
-        here.tamper(&format!("UPDATE {}", job.replace("{}", change))).await;
+    for (table, change) in [
+        ("finished", "result = '1'"),
+        ("jobs", "input = '1'"),
+        ("finished", "version = version + 1"),
+        ("jobs", "history = '{}'"),
+        ("finished", "events = '{}'"),
+    ] {
+        let keep = format!("CREATE TABLE kept AS TABLE longhaul.{table}");
+        here.client.batch_execute(&keep).await.unwrap();
+        here.tamper(&format!("UPDATE longhaul.{table} SET {change} WHERE id = '{completed}'"))
+            .await;
         let Err(TransferError::Differs { count: 1, jobs }) = here.copy().await else {
             panic!("{change} went unseen")
         };
         assert_eq!(jobs, [(TenantId::default(), completed)], "{change}");
-        let undo = "TRUNCATE longhaul.jobs; INSERT INTO longhaul.jobs TABLE kept; DROP TABLE kept";
-        here.client.batch_execute(undo).await.unwrap();
+        let undo = format!(
+            "TRUNCATE longhaul.{table}; INSERT INTO longhaul.{table} TABLE kept; DROP TABLE kept"
+        );
+        here.client.batch_execute(&undo).await.unwrap();
     }
     here.tamper(&format!(
         "UPDATE longhaul.steps SET output = '1' WHERE id = '{completed}' AND name = 'load'"

@@ -1,6 +1,6 @@
 //! Histories: every transition is reported to watchers once, in order, with increasing versions.
 
-use super::harness::{StoreHarness, done, failed, failed_for_good, settlement};
+use super::harness::{StoreHarness, TICK, done, failed, failed_for_good, settlement};
 use crate::job::{JobId, Outcome, Progress, Record, Status, TenantId};
 use crate::store::{Report, Settlement};
 
@@ -247,4 +247,30 @@ pub async fn fork_begins_its_own_history(harness: &StoreHarness) {
     let record = harness.record(id).await;
     assert_sound(&record);
     assert_eq!(told(&record), ["pending"]);
+}
+
+/// A job that is cancelled and resumed before it ever ran keeps these events, with their times.
+pub async fn history_survives_ends_without_an_attempt(harness: &StoreHarness) {
+    let (store, us) = (harness.store(), TenantId::default());
+    let id = harness.pending().await.id;
+    harness.advance(TICK);
+    let cancelled = store.cancel(&us, id).await.unwrap();
+    let record = harness.record(id).await;
+    assert_sound(&record);
+    let last = record.history.last().unwrap();
+    assert_eq!((last.status, last.replica.as_deref()), (Status::Cancelled, None));
+    assert_eq!(Some(last.at), cancelled.completed_at);
+    harness.advance(TICK);
+    store.resume(&us, id).await.unwrap();
+    let lease = harness.claim_one().await;
+    harness.phase(&lease, "loading").await.unwrap();
+    harness.settle(&lease, failed_for_good()).await.unwrap();
+    let before = harness.record(id).await.history;
+    store.resume(&us, id).await.unwrap();
+    let record = harness.record(id).await;
+    assert_sound(&record);
+    assert_eq!(record.history[..before.len()], before);
+    let statuses: Vec<_> = record.history.iter().map(|event| event.status.as_str()).collect();
+    let want = ["pending", "cancelled", "pending", "running", "running", "failed", "pending"];
+    assert_eq!(statuses, want);
 }

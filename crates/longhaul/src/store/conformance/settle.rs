@@ -264,3 +264,26 @@ pub async fn batch_of_settlements_ends_each_attempt(harness: &StoreHarness) {
         assert_eq!(harness.record(lease.job.id).await.job.status, status);
     }
 }
+
+/// A batch with one lost lease ends the other attempts, and reports the lost one alone.
+pub async fn batch_with_a_lost_lease_ends_the_others(harness: &StoreHarness) {
+    let lost = harness.running().await;
+    harness.lose(&lost).await;
+    harness.store().submit((0..3).map(|_| harness.job()).collect()).await;
+    let leases = harness.claim(4).await;
+    let kept = leases.iter().filter(|lease| lease.job.id != lost.job.id);
+    let mut batch: Vec<_> = kept.map(|lease| settlement(lease, done())).collect();
+    batch.insert(1, settlement(&lost, done()));
+    let settled = harness.store().settle(batch.clone()).await;
+    for (one, settled) in batch.iter().zip(settled) {
+        if one.lease.job == lost.job.id {
+            assert_eq!(settled, Err(StoreError::LeaseLost));
+            continue;
+        }
+        assert_eq!(settled.unwrap().status, Status::Completed);
+        let ends = harness.record(one.lease.job).await.history;
+        assert_eq!(ends.iter().filter(|event| event.status.is_terminal()).count(), 1);
+    }
+    let attempt = harness.record(lost.job.id).await.job;
+    assert_eq!((attempt.status, attempt.attempt), (Status::Running, 2));
+}

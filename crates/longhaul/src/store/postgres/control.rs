@@ -80,7 +80,7 @@ impl Inner {
                 return Err(PgError::Conflict);
             }
         }
-        let transaction = save(transaction, &mut row).await?;
+        let transaction = finish(transaction, &mut row).await?;
         if row.entry.dooms_payload() {
             let key: &[&dyn Param] = &[&vec![&was.tenant], &vec![was.id], &now];
             transaction.query(sql::EXPIRE_PAYLOADS, key).await?;
@@ -119,7 +119,7 @@ impl Inner {
             return Err(error.into());
         }
         *attempted = row.entry.events.last().cloned();
-        let transaction = save(transaction, &mut row).await?;
+        let transaction = reopen(transaction, &row).await?;
         let job = &row.entry.job;
         transaction.query(sql::ENQUEUE, &queue_position(job)).await?;
         outbox.add(&row.entry, None);
@@ -193,44 +193,63 @@ pub(super) fn queue_position(job: &Job) -> [&dyn Param; 6] {
     [&job.tenant, &job.queue, &job.kind, &job.priority, &job.run_at, &job.id]
 }
 
-/// Writes a job that has no lease.
-async fn save(transaction: Transaction, row: &mut JobRow) -> Result<Transaction, PgError> {
+/// Writes the final state of a job that was pending.
+async fn finish(transaction: Transaction, row: &mut JobRow) -> Result<Transaction, PgError> {
     let histories = StoredHistories::read(&transaction, std::iter::once(&*row)).await?;
-    let known = job_key(&row.entry.job);
-    let (history, events) = histories.of(&known);
-    let used = row.entry.meter(histories.steps(&known)).unwrap_or_default();
+    let steps = histories.steps(&job_key(&row.entry.job));
+    let used = row.entry.meter(steps).unwrap_or_default();
     let job = &row.entry.job;
-    let history = row.full_history(history, events)?;
     let error = job.error.as_ref().map(to_json).transpose()?;
-    let saved = transaction
-        .query(
-            sql::SAVE_JOB,
-            &[
-                &job.tenant,
-                &job.id,
-                &int(row.read_as.0),
-                &int(job.version),
-                &job.status.as_str(),
-                &small(job.max_attempts),
-                &small(row.entry.attempt_base),
-                &row.entry.charge,
-                &job.run_at,
-                &job.completed_at,
-                &job.expires_at,
-                &job.cancel_requested_at,
-                &error,
-                &history,
-                &(used.jobs > 0),
-                &int(used.run_ms),
-                &int(used.steps),
-            ],
-        )
-        .await?;
-    if saved.is_empty() {
+    let params: &[&dyn Param] = &[
+        &job.tenant,
+        &job.id,
+        &int(row.read_as.0),
+        &int(job.version),
+        &job.status.as_str(),
+        &job.completed_at,
+        &job.expires_at,
+        &job.cancel_requested_at,
+        &(used.jobs > 0),
+        &int(used.run_ms),
+        &int(used.steps),
+        &error,
+    ];
+    write_unchanged(transaction, sql::FINISH_JOB, params).await
+}
+
+/// Writes a job that was finished and returns to its queue.
+async fn reopen(transaction: Transaction, row: &JobRow) -> Result<Transaction, PgError> {
+    let histories = StoredHistories::read(&transaction, std::iter::once(row)).await?;
+    let (history, events) = histories.of(&job_key(&row.entry.job));
+    let history = row.full_history(history, events)?;
+    let job = &row.entry.job;
+    let error = job.error.as_ref().map(to_json).transpose()?;
+    let params: &[&dyn Param] = &[
+        &job.tenant,
+        &job.id,
+        &int(row.read_as.0),
+        &int(job.version),
+        &small(job.max_attempts),
+        &small(row.entry.attempt_base),
+        &row.entry.charge,
+        &job.run_at,
+        &job.cancel_requested_at,
+        &error,
+        &history,
+    ];
+    write_unchanged(transaction, sql::REOPEN_JOB, params).await
+}
+
+/// Runs a statement that writes a job only if it has not changed since it was read.
+async fn write_unchanged(
+    transaction: Transaction,
+    sql: &'static str,
+    params: &[&dyn Param],
+) -> Result<Transaction, PgError> {
+    if transaction.query(sql, params).await?.is_empty() {
         transaction.roll_back().await?;
-        return Err(
-            StoreError::Unavailable("the job changed while it was locked".to_owned()).into()
-        );
+        let changed = "the job changed while it was locked".to_owned();
+        return Err(StoreError::Unavailable(changed).into());
     }
     Ok(transaction)
 }

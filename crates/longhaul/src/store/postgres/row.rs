@@ -4,7 +4,7 @@ use tokio_postgres::Row as DbRow;
 
 use super::connection::columns::{Columns, to_json};
 use super::connection::error::PgError;
-use crate::job::{Event, Record, Status, Timestamp};
+use crate::job::{Event, Job, Record, Status, Timestamp};
 use crate::store::LeaseRef;
 use crate::store::columns::ReadColumns;
 use crate::store::rows;
@@ -23,8 +23,10 @@ pub(super) struct JobRow {
     pub(super) read_as: (u64, u64),
     /// Due time as it was read: part of the first event, until there is a history.
     run_at: Timestamp,
-    /// The claim's event, which is not stored because it follows from the lease.
+    /// The event of the last claim, which is not stored because it follows from the lease or the final state.
     claim: Option<Event>,
+    /// The final event, if the job was read as finished.
+    end: Option<Event>,
 }
 
 impl JobRow {
@@ -38,8 +40,15 @@ impl JobRow {
         entry.tally = rows::usage_meter(rest.seek("key_id")?, claimed_at)?;
         entry.webhook = rest.get()?;
         let claim = claimed_at.map(|at| claim_event(&entry, settled_version + 1, at));
+        let mut end = None;
+        if let Some(at) = entry.job.completed_at {
+            // The replica and time of the last claim are those of its event only.
+            let replica = entry.replica.take();
+            entry.tally.claimed_at = None;
+            end = Some(end_event(&entry.job, replica, at));
+        }
         let read_as = (entry.job.version, entry.epoch);
-        Ok(Self { read_as, run_at: entry.job.run_at, claim, entry })
+        Ok(Self { read_as, run_at: entry.job.run_at, claim, end, entry })
     }
 
     /// Reads a row that has no other columns.
@@ -50,7 +59,7 @@ impl JobRow {
     /// Returns the row of a job that is being submitted.
     pub(super) fn submitted(entry: StoredJob) -> Self {
         let read_as = (entry.job.version, entry.epoch);
-        Self { read_as, run_at: entry.job.run_at, claim: None, entry }
+        Self { read_as, run_at: entry.job.run_at, claim: None, end: None, entry }
     }
 
     /// Returns the row after its claim was written, with the claim's event derived from the lease.
@@ -66,9 +75,8 @@ impl JobRow {
         self.entry.job.status == Status::Running && self.entry.epoch == lease.epoch
     }
 
-    /// Returns all stored events, one per line: those of earlier attempts, the claim, and the events of
-    /// the running attempt.
-    fn stored_history(
+    /// Returns all stored events, one per line: those of earlier attempts, the claim, and the events since.
+    pub(super) fn stored_history(
         &self,
         settled: Option<&str>,
         since: Option<&str>,
@@ -80,10 +88,24 @@ impl JobRow {
         if let Some(claim) = &self.claim {
             push_line(&mut lines, &to_json(claim)?);
         }
-        if let Some(since) = since {
-            push_line(&mut lines, since);
+        match (since, &self.end) {
+            (Some(since), _) => push_line(&mut lines, since),
+            (None, Some(end)) => push_line(&mut lines, &to_json(end)?),
+            (None, None) => {}
         }
         Ok(lines)
+    }
+
+    /// Returns the events since the claim of a job that has just finished, `since` and those that are not
+    /// stored yet. `None` if there is only the final one, which follows from the job's final state.
+    pub(super) fn final_events(&self, since: Option<&str>) -> Result<Option<String>, PgError> {
+        let job = &self.entry.job;
+        let replica = self.claim.as_ref().and_then(|claim| claim.replica.clone());
+        let end = job.completed_at.map(|at| end_event(job, replica, at));
+        if since.is_none() && self.entry.events.iter().eq(end.iter()) {
+            return Ok(None);
+        }
+        append(since, &self.entry.events).map(Some)
     }
 
     /// Returns the stored history with the events that are not stored yet.
@@ -140,6 +162,20 @@ fn claim_event(entry: &StoredJob, version: u64, at: Timestamp) -> Event {
     }
 }
 
+/// Returns the final event of a finished job that was last claimed by `replica`.
+fn end_event(job: &Job, replica: Option<String>, at: Timestamp) -> Event {
+    Event {
+        version: job.version,
+        at,
+        status: job.status,
+        attempt: job.attempt,
+        phase: None,
+        replica,
+        run_at: None,
+        error: job.error.clone().filter(|_| job.status == Status::Failed),
+    }
+}
+
 /// Appends events, one per line, after cutting a history that is too long.
 pub(super) fn append(lines: Option<&str>, events: &[Event]) -> Result<String, PgError> {
     let mut lines = cut(lines.unwrap_or_default()).to_owned();
@@ -150,7 +186,7 @@ pub(super) fn append(lines: Option<&str>, events: &[Event]) -> Result<String, Pg
 }
 
 fn push_line(lines: &mut String, line: &str) {
-    if !lines.is_empty() {
+    if !lines.is_empty() && !line.is_empty() {
         lines.push('\n');
     }
     lines.push_str(line);

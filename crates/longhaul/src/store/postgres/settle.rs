@@ -77,7 +77,7 @@ impl Inner {
         let mut batch = SettleBatch::new(outbox);
         batch.steps_are_counted = true;
         let mut expected: HashMap<TenantJob, (usize, SettleResult)> = HashMap::new();
-        // A shorter statement does if all jobs are finished and no limit counts them.
+        // A shorter statement does if all jobs are finished, no limit counts them and nothing is announced.
         let mut is_short = true;
         for (index, settlement) in settlements.iter().enumerate() {
             let Some(cached) = self.lease_cache.take(&settlement.lease) else { continue };
@@ -106,28 +106,37 @@ impl Inner {
         }
         // After an error, `settle_locked` finds out what was committed.
         let mut outbox = std::mem::take(&mut batch.outbox);
+        let outbox_is_empty = outbox.is_empty();
         let written = async {
             let mut connection = self.database.connection().await?;
-            let sql = if is_short { sql::END_JOBS } else { sql::END_ATTEMPTS };
             if outbox.is_empty() {
-                return connection.query(sql, &batch.params(is_short)).await;
+                return connection.query(sql::END_ATTEMPTS, &batch.params(&now)).await;
             }
             let (transaction, rows) =
-                connection.begin((sql, &batch.params(is_short)), None).await?;
+                connection.begin((sql::END_ATTEMPTS, &batch.params(&now)), None).await?;
             outbox.retain_jobs(&read_all(&rows)?.into_iter().collect());
             self.commit_with_outbox(transaction, &outbox, now).await?;
             Ok(rows)
         };
+        let mut settle = |(index, settled): (usize, SettleResult)| {
+            if let Some(slot) = results.get_mut(index) {
+                *slot = Some(Ok(settled));
+            }
+        };
+        if is_short && outbox_is_empty {
+            let ended = self.first::<u64>(sql::END_JOBS, &batch.short_params(&now)).await;
+            // Otherwise `settle_locked` finds out which attempts were ended.
+            if ended.is_ok_and(|ended| ended == Some(expected.len() as u64)) {
+                expected.into_values().for_each(settle);
+            }
+            return;
+        }
         let written = written.await.unwrap_or_default();
         if released_limit(&written) {
             self.notify.jobs_ready();
         }
         for key in read_all::<TenantJob>(&written).unwrap_or_default() {
-            if let Some((index, settled)) = expected.get(&key)
-                && let Some(slot) = results.get_mut(*index)
-            {
-                *slot = Some(Ok(*settled));
-            }
+            expected.remove(&key).map(&mut settle);
         }
     }
 

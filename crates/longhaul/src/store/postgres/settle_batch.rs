@@ -1,7 +1,7 @@
 //! The writes of a batch of ended attempts.
 
 use super::batch::columns;
-use super::connection::columns::{int, small, to_json, without_nul};
+use super::connection::columns::{int, to_json};
 use super::connection::database::Transaction;
 use super::connection::error::PgError;
 use super::connection::params::Param;
@@ -10,7 +10,7 @@ use super::maintenance::usage;
 use super::outbox::Outbox;
 use super::row::JobRow;
 use super::{Inner, sql};
-use crate::job::{JobId, Json, TenantId, Timestamp, Tokens};
+use crate::job::{JobId, Json, Name, TenantId, Timestamp, Tokens};
 
 columns! {
     /// An ended attempt, in the order of the parameters of `end_attempts.sql`.
@@ -19,32 +19,34 @@ columns! {
         id: JobId,
         leased_epoch: i64,
         leased_version: i64,
-        epoch: i64,
         version: i64,
         status: &'static str,
-        attempt: i32,
-        run_at: Timestamp,
-        started_at: Option<Timestamp>,
-        completed_at: Option<Timestamp>,
         expires_at: Option<Timestamp>,
         cancel_requested_at: Option<Timestamp>,
-        charge: bool,
         progress: Option<String>,
         error: Option<String>,
-        code_version: Option<String>,
         result: Option<String>,
-        history: String,
+        /// Events since the claim, if the job has finished.
+        events: Option<String>,
+        kind: Name,
+        key_id: String,
+        payload_bytes: i64,
         /// True if the job is metered for the first time.
         is_first_metered: bool,
         metered_run_ms: i64,
         metered_steps: i64,
+        epoch: i64,
+        run_at: Timestamp,
+        charge: bool,
+        /// All events, if the job returns to the queue.
+        history: Option<String>,
         run_ms: i64,
         artifacts: Option<String>,
     }
 }
 
-/// `end_jobs.sql` takes the columns before `run_ms`.
-const END_JOBS_COLUMNS: usize = 22;
+/// `end_jobs.sql` takes the columns before `epoch`.
+const END_JOBS_COLUMNS: usize = 18;
 
 /// Ended attempts, with everything else that their transaction writes.
 #[derive(Default)]
@@ -74,34 +76,37 @@ impl SettleBatch {
         steps: u64,
         result: Option<&Json>,
     ) -> Result<(), PgError> {
-        let history = row.full_history(history, events)?;
+        let (events, history) = if row.entry.job.status.is_terminal() {
+            (row.final_events(events)?, None)
+        } else {
+            (None, Some(row.full_history(history, events)?))
+        };
         let used = row.entry.meter(steps).unwrap_or_default();
         let (entry, job) = (&row.entry, &row.entry.job);
-        let code_version = job.code_version.as_deref();
         let attempt = EndedAttempt {
             tenant: job.tenant.clone(),
             id: job.id,
             leased_epoch: int(row.read_as.1),
             leased_version: int(row.read_as.0),
-            epoch: int(entry.epoch),
             version: int(job.version),
             status: job.status.as_str(),
-            attempt: small(job.attempt),
-            run_at: job.run_at,
-            started_at: job.started_at,
-            completed_at: job.completed_at,
             expires_at: job.expires_at,
             cancel_requested_at: job.cancel_requested_at,
-            charge: entry.charge,
             progress: job.progress.as_ref().map(to_json).transpose()?,
             error: job.error.as_ref().map(to_json).transpose()?,
-            code_version: code_version.map(|version| without_nul(version).into_owned()),
             result: result.map(|result| result.as_str().to_owned()),
-            history,
-            // The payload's size is in the job's row, and tokens are added separately.
+            events,
+            kind: job.kind.clone(),
+            key_id: entry.tally.key.clone().unwrap_or_default(),
+            payload_bytes: int(entry.tally.payload_bytes),
+            // Tokens are added separately.
             is_first_metered: used.jobs > 0,
             metered_run_ms: int(used.run_ms),
             metered_steps: int(used.steps),
+            epoch: int(entry.epoch),
+            run_at: job.run_at,
+            charge: entry.charge,
+            history,
             run_ms: int(entry.tally.run_ms),
             artifacts: (!job.artifacts.is_empty()).then(|| to_json(&job.artifacts)).transpose()?,
         };
@@ -117,14 +122,18 @@ impl SettleBatch {
         Ok(())
     }
 
-    /// Returns the parameters of `end_jobs.sql` (short) or `end_attempts.sql`.
-    pub(super) fn params(&self, is_short: bool) -> Vec<&dyn Param> {
+    /// Returns the parameters of `end_attempts.sql`.
+    pub(super) fn params<'a>(&'a self, now: &'a Timestamp) -> Vec<&'a dyn Param> {
         let mut params = self.attempts.params();
-        if is_short {
-            params.truncate(END_JOBS_COLUMNS);
-        } else {
-            params.push(&self.steps_are_counted);
-        }
+        params.insert(0, now);
+        params.push(&self.steps_are_counted);
+        params
+    }
+
+    /// Returns the parameters of `end_jobs.sql`.
+    pub(super) fn short_params<'a>(&'a self, now: &'a Timestamp) -> Vec<&'a dyn Param> {
+        let mut params = self.params(now);
+        params.truncate(1 + END_JOBS_COLUMNS);
         params
     }
 
@@ -139,7 +148,7 @@ impl SettleBatch {
         if self.attempts.len() == 0 {
             return transaction.commit().await.map(|()| false);
         }
-        let written = transaction.query(sql::END_ATTEMPTS, &self.params(false)).await?;
+        let written = transaction.query(sql::END_ATTEMPTS, &self.params(&now)).await?;
         if written.len() != self.attempts.len() {
             transaction.roll_back().await?;
             return Err(PgError::Conflict);

@@ -47,10 +47,11 @@ statements! {
     }
     "control" {
         DELETE_JOB = "delete_job";
+        FINISH_JOB = "finish_job";
         LOCK_JOB = "lock_job";
         PAUSE_QUEUE = "pause_queue";
+        REOPEN_JOB = "reopen_job";
         RESUME_QUEUE = "resume_queue";
-        SAVE_JOB = "save_job";
     }
     "queries" {
         BLOB_BYTES = "blob_bytes";

@@ -141,12 +141,12 @@ impl Inner {
 /// Reads a row of `export_jobs.sql`, without the steps.
 fn parcel(row: &tokio_postgres::Row) -> Result<ExportedJob, PgError> {
     let mut columns = Columns::of(row);
-    let entry = JobRow::read(&mut columns)?.entry;
-    let (fingerprint, input, result): (Option<[u8; 32]>, _, _) =
-        columns.seek("fingerprint")?.get()?;
-    let history: Option<String> = columns.get()?;
-    let (fingerprint, history) =
-        (fingerprint.map(Fingerprint::from_bytes), history.unwrap_or_default());
+    let row = JobRow::read(&mut columns)?;
+    let (settled, since): (Option<String>, Option<String>) = columns.get()?;
+    let (result, input) = columns.get()?;
+    let history = row.stored_history(settled.as_deref(), since.as_deref())?;
+    let fingerprint: Option<[u8; 32]> = columns.seek("fingerprint")?.get()?;
+    let (entry, fingerprint) = (row.entry, fingerprint.map(Fingerprint::from_bytes));
     let (steps, blobs) = (Vec::new(), Vec::new());
     Ok(ExportedJob { entry, fingerprint, input, result, history, steps, blobs, used: None })
 }

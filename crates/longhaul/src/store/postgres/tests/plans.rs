@@ -142,14 +142,16 @@ const NO_STATISTICS: &str = "
 const FILL: &str = "
     INSERT INTO longhaul.jobs (
         created_at, run_at, retention_completed_ms, retention_failed_ms, version, epoch, priority, attempt,
-        max_attempts, attempt_base, charge, tenant_id, id, kind, queue, status, labels, input
+        max_attempts, attempt_base, charge, tenant_id, id, kind, queue, labels, input
     )
     SELECT
-        n, n, 0, 0, 1, 0, 0, 0, 3, 0, true, 'default', lpad(n::text, 26, '0'), 'demo', 'default',
-        CASE n % 3 WHEN 0 THEN 'completed' ELSE 'pending' END, '{}', '{}'
+        n, n, 0, 0, 1, 0, 0, 0, 3, 0, true, 'default', lpad(n::text, 26, '0'), 'demo', 'default', '{}', '{}'
     FROM generate_series(1, 20000) AS n;
-    INSERT INTO longhaul.finished (expires_at, tenant_id, status, id)
-    SELECT n, 'default', 'completed', lpad(n::text, 26, '0') FROM generate_series(3, 20000, 3) AS n;
+    INSERT INTO longhaul.finished (
+        version, epoch, completed_at, expires_at, steps, attempt, tenant_id, status, id
+    )
+    SELECT 3, 1, n, n, 0, 1, 'default', 'completed', lpad(n::text, 26, '0')
+    FROM generate_series(3, 20000, 3) AS n;
     INSERT INTO longhaul.ready (run_at, priority, tenant_id, queue, kind, id)
     SELECT n, 0, 'default', 'default', 'demo', lpad(n::text, 26, '0')
     FROM generate_series(1, 20000, 3) AS n;

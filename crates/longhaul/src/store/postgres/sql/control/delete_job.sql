@@ -1,15 +1,15 @@
 -- Deletes a job with all its rows, leaves a tombstone with its id only, and frees its idempotency key.
 WITH gone AS (
     DELETE FROM longhaul.jobs WHERE tenant_id = $1::text AND id = $2::text
-    RETURNING tenant_id, status, id
+    RETURNING tenant_id, id
 ),
 
-unsettled AS (
+state_gone AS (
     DELETE FROM longhaul.finished
     USING gone
     WHERE
-        finished.tenant_id = gone.tenant_id AND finished.status = gone.status
-        AND finished.id = gone.id
+        finished.tenant_id = gone.tenant_id
+        AND finished.status IN ('completed', 'failed', 'cancelled') AND finished.id = gone.id
 ),
 
 doomed AS (

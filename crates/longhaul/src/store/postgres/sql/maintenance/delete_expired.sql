@@ -1,14 +1,13 @@
 -- Deletes finished jobs past their retention, like `delete_job`. Every replica runs this and skips rows
--- that another one has locked. Checks the expiry in `jobs` too, because the job may have been resumed
--- meanwhile.
+-- that another one has locked. Locks both rows of a job, so that none is deleted that was resumed meanwhile.
 WITH expired AS (
     SELECT job.tenant_id, finished.status, job.id
     FROM longhaul.finished
     INNER JOIN longhaul.jobs AS job USING (tenant_id, id)
-    WHERE finished.expires_at <= $1::bigint AND job.expires_at <= $1::bigint
+    WHERE finished.expires_at <= $1::bigint
     ORDER BY finished.expires_at
     LIMIT $2::bigint
-    FOR UPDATE OF job SKIP LOCKED
+    FOR UPDATE OF job, finished SKIP LOCKED
 ),
 
 gone AS (
@@ -17,7 +16,7 @@ gone AS (
     WHERE job.tenant_id = expired.tenant_id AND job.id = expired.id
 ),
 
-unsettled AS (
+states_gone AS (
     DELETE FROM longhaul.finished
     USING expired
     WHERE

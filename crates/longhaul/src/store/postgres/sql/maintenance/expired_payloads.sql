@@ -2,7 +2,7 @@
 SELECT blob.tenant_id, blob.id
 FROM longhaul.blobs AS blob
 CROSS JOIN LATERAL (
-    SELECT FROM longhaul.unleased AS job
+    SELECT FROM longhaul.records AS job
     WHERE
         job.tenant_id = blob.tenant_id AND job.id = blob.id AND job.status = 'pending'
         AND job.epoch = 0

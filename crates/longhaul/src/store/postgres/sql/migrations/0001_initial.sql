@@ -1,18 +1,17 @@
 -- The schema of version 0.1.
 --
--- Hot tables are small: `ready` holds one narrow row per pending job, `leases` one per running job, and
--- `finished` one per finished job. `jobs` is written when a job is accepted, when it returns to the
--- queue and when it finishes. The tenant comes first in every key, so that the schema can be
--- distributed by tenant. Instants are milliseconds since 1970.
+-- A job is a row in `jobs`. While it is pending it also has a narrow row in `ready` (or `incoming`), while it
+-- runs one in `leases`, and when it has finished one in `finished`. `jobs` is written when a job is accepted
+-- and when it returns to the queue, and does not change when it finishes. The tenant comes first in every
+-- key, so that the schema can be distributed by tenant. Instants are milliseconds since 1970.
 --
--- No index of `jobs` contains a column that changes, and the fill factor leaves room on each page: so
--- the row version that a settlement writes stays on its page and touches no index (a HOT update).
+-- No index of `jobs` contains a column that changes, and the fill factor leaves some room on each page: so
+-- the new version of a row that returns to the queue mostly stays on its page and touches no index (a HOT
+-- update).
 CREATE TABLE longhaul.jobs (
     created_at bigint NOT NULL,
     run_at bigint NOT NULL,
     started_at bigint,
-    completed_at bigint,
-    expires_at bigint,
     cancel_requested_at bigint,
     timeout_ms bigint,
     retention_completed_ms bigint NOT NULL,
@@ -31,8 +30,6 @@ CREATE TABLE longhaul.jobs (
     id text COLLATE "C" NOT NULL,
     kind text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL,
-    -- The status before the current lease: a job with a lease is running.
-    status text COLLATE "C" NOT NULL,
     idempotency_key text COLLATE "C",
     -- NULL if the job was submitted by SQL: then it is computed from the input.
     fingerprint bytea,
@@ -43,10 +40,8 @@ CREATE TABLE longhaul.jobs (
     forked_from text COLLATE "C",
     parent_id text COLLATE "C",
     input text NOT NULL,
-    result text,
-    -- A JSON list; NULL until the job completes.
-    artifacts text,
-    -- One JSON event per line, oldest first; NULL until the first attempt has ended.
+    -- Events before the last claim, one JSON object per line, oldest first; NULL before the first attempt has
+    -- ended.
     history text,
     -- Id of the API key that submitted the job.
     key_id text COLLATE "C",
@@ -59,7 +54,7 @@ CREATE TABLE longhaul.jobs (
     -- The job's own webhook, as JSON.
     webhook text,
     PRIMARY KEY (tenant_id, id)
-) WITH (fillfactor = 40);
+) WITH (fillfactor = 90);
 
 CREATE UNIQUE INDEX jobs_key ON longhaul.jobs (tenant_id, idempotency_key)
 WHERE idempotency_key IS NOT NULL;
@@ -67,12 +62,35 @@ WHERE idempotency_key IS NOT NULL;
 -- Child jobs, for example deliveries, by parent. Neither column ever changes.
 CREATE INDEX jobs_of_parent ON longhaul.jobs (tenant_id, parent_id, id) WHERE parent_id IS NOT NULL;
 
--- Finished jobs by status and expiry. Written only under the lock of the job's row.
+-- The final states of finished jobs, each written once. The row of a job in `jobs` is left as it was before
+-- its last attempt. Written only under the lock of the job's lease or of its row in `jobs`.
 CREATE TABLE longhaul.finished (
+    version bigint NOT NULL,
+    epoch bigint NOT NULL,
+    -- The time of the last claim; NULL if the job was not running when it finished.
+    claimed_at bigint,
+    started_at bigint,
+    completed_at bigint NOT NULL,
     expires_at bigint,
+    cancel_requested_at bigint,
+    -- Finished steps that were metered when the job finished.
+    steps bigint NOT NULL,
+    attempt integer NOT NULL,
     tenant_id text COLLATE "C" NOT NULL,
+    -- 'completed', 'failed' or 'cancelled'.
     status text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
+    -- The replica of the last claim.
+    replica text,
+    code_version text,
+    progress text,
+    error text,
+    result text,
+    -- A JSON list.
+    artifacts text,
+    -- Events since the last claim, one JSON object per line; NULL if there is only the final one, which follows
+    -- from the other columns.
+    events text,
     PRIMARY KEY (tenant_id, status, id)
 );
 
@@ -412,66 +430,73 @@ CREATE TABLE longhaul.endpoint_changes (
 
 INSERT INTO longhaul.endpoint_changes (version) VALUES (0);
 
--- Complete jobs: the row of `jobs`, overlaid with the lease if there is one. Statements read the columns
--- by position, so later migrations may only append columns.
+-- Complete jobs: the row of `jobs`, overlaid with the lease or the final state if there is one. Statements
+-- read the columns by position, so later migrations may only append columns.
 CREATE VIEW longhaul.records AS
 SELECT
     j.tenant_id, j.id, j.kind, j.queue,
-    CASE WHEN l.id IS NULL THEN j.status ELSE 'running' END AS status,
+    CASE WHEN f.id IS NOT NULL THEN f.status WHEN l.id IS NOT NULL THEN 'running' ELSE 'pending' END AS status,
     l.phase,
     j.priority,
-    coalesce(l.attempt, j.attempt) AS attempt,
+    coalesce(l.attempt, f.attempt, j.attempt) AS attempt,
     j.max_attempts,
-    CASE WHEN l.id IS NULL THEN j.progress ELSE l.progress END AS progress,
+    CASE WHEN f.id IS NOT NULL THEN f.progress WHEN l.id IS NOT NULL THEN l.progress ELSE j.progress END AS progress,
     j.labels::text AS labels,
-    coalesce(l.version, j.version) AS version,
+    coalesce(l.version, f.version, j.version) AS version,
     j.idempotency_key,
     j.created_at,
     j.run_at,
-    coalesce(l.started_at, j.started_at) AS started_at,
-    j.completed_at,
-    j.expires_at,
-    j.error,
-    coalesce(l.cancel_requested_at, j.cancel_requested_at) AS cancel_requested_at,
+    coalesce(l.started_at, f.started_at, j.started_at) AS started_at,
+    f.completed_at,
+    f.expires_at,
+    CASE WHEN f.id IS NULL THEN j.error ELSE f.error END AS error,
+    CASE
+        WHEN f.id IS NULL THEN coalesce(l.cancel_requested_at, j.cancel_requested_at)
+        ELSE f.cancel_requested_at
+    END AS cancel_requested_at,
     j.timeout_ms,
-    coalesce(l.code_version, j.code_version) AS code_version,
+    coalesce(l.code_version, f.code_version, j.code_version) AS code_version,
     j.forked_from,
     j.parent_id,
     j.has_payload,
-    j.artifacts,
+    f.artifacts,
     j.attempt_base,
-    l.id IS NOT NULL OR j.charge AS charge,
-    coalesce(l.epoch, j.epoch) AS epoch,
-    l.replica,
+    l.id IS NOT NULL OR f.claimed_at IS NOT NULL OR j.charge AS charge,
+    coalesce(l.epoch, f.epoch, j.epoch) AS epoch,
+    coalesce(l.replica, f.replica) AS replica,
     l.lease_until,
     j.retention_completed_ms,
     j.retention_failed_ms,
-    -- The history of a running job is put together from here on.
+    -- The history of a running or finished job is put together from here on.
     j.version AS settled_version,
-    l.claimed_at,
+    coalesce(l.claimed_at, f.claimed_at) AS claimed_at,
     j.history,
-    l.events,
-    j.result,
+    coalesce(l.events, f.events) AS events,
+    f.result,
     j.input,
     j.key_id,
-    j.run_ms,
+    CASE WHEN f.id IS NULL THEN j.run_ms ELSE 0 END AS run_ms,
     j.payload_bytes,
-    j.metered,
-    j.metered_steps,
+    f.id IS NOT NULL OR j.metered AS metered,
+    j.metered_steps + coalesce(f.steps, 0) AS metered_steps,
     j.webhook
 FROM longhaul.jobs AS j
-LEFT JOIN longhaul.leases AS l ON l.tenant_id = j.tenant_id AND l.id = j.id;
+LEFT JOIN longhaul.leases AS l ON l.tenant_id = j.tenant_id AND l.id = j.id
+LEFT JOIN longhaul.finished AS f
+    ON
+        f.tenant_id = j.tenant_id AND f.status IN ('completed', 'failed', 'cancelled') AND f.id = j.id;
 
--- Jobs without a lease, read without looking for one. Has the columns of `records`.
-CREATE VIEW longhaul.unleased AS
+-- Jobs that are known to be pending, read without looking for a lease or a final state. Has the columns of
+-- `records`.
+CREATE VIEW longhaul.pending AS
 SELECT
-    tenant_id, id, kind, queue, status, NULL::text AS phase, priority, attempt, max_attempts, progress,
-    labels::text AS labels, version, idempotency_key, created_at, run_at, started_at, completed_at,
-    expires_at, error, cancel_requested_at, timeout_ms, code_version, forked_from, parent_id,
-    has_payload, artifacts, attempt_base, charge, epoch, NULL::text AS replica, NULL::bigint AS lease_until,
-    retention_completed_ms, retention_failed_ms, version AS settled_version,
-    NULL::bigint AS claimed_at, history, NULL::text AS events, result, input, key_id, run_ms,
-    payload_bytes, metered, metered_steps, webhook
+    tenant_id, id, kind, queue, 'pending' AS status, NULL::text AS phase, priority, attempt, max_attempts,
+    progress, labels::text AS labels, version, idempotency_key, created_at, run_at, started_at,
+    NULL::bigint AS completed_at, NULL::bigint AS expires_at, error, cancel_requested_at, timeout_ms,
+    code_version, forked_from, parent_id, has_payload, NULL::text AS artifacts, attempt_base, charge, epoch,
+    NULL::text AS replica, NULL::bigint AS lease_until, retention_completed_ms, retention_failed_ms,
+    version AS settled_version, NULL::bigint AS claimed_at, history, NULL::text AS events,
+    NULL::text AS result, input, key_id, run_ms, payload_bytes, metered, metered_steps, webhook
 FROM longhaul.jobs;
 
 -- `records` without the columns that may be large.
@@ -692,12 +717,12 @@ BEGIN
         new_id := longhaul.new_id(now_ms);
         -- Waits for an open transaction with the same key.
         INSERT INTO longhaul.jobs (
-            tenant_id, id, kind, queue, status, priority, attempt, max_attempts, attempt_base, charge,
+            tenant_id, id, kind, queue, priority, attempt, max_attempts, attempt_base, charge,
             epoch, version, labels, idempotency_key, created_at, run_at, timeout_ms,
             retention_completed_ms, retention_failed_ms, input
         )
         VALUES (
-            submit.tenant, new_id, submit.kind, submit.queue, 'pending', submit.priority, 0,
+            submit.tenant, new_id, submit.kind, submit.queue, submit.priority, 0,
             submit.max_attempts, 0, true, 0, 1, submit.labels, submit.idempotency_key, now_ms, due_ms,
             timeout_ms, completed_ms, failed_ms, input_text
         )

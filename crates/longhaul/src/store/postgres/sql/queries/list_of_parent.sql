@@ -3,15 +3,13 @@
 SELECT job.id
 FROM longhaul.jobs AS job
 LEFT JOIN LATERAL (
-    SELECT lease.id FROM longhaul.leases AS lease
-    WHERE lease.tenant_id = job.tenant_id AND lease.id = job.id
+    SELECT records.status FROM longhaul.records
+    WHERE records.tenant_id = job.tenant_id AND records.id = job.id
     LIMIT 1
-) AS held ON true
+) AS found ON $9::text IS NOT NULL
 WHERE
     job.tenant_id = $1::text AND job.id < $2::text AND job.parent_id = $8::text
-    AND (
-        $9::text IS NULL OR $9::text = CASE WHEN held.id IS NULL THEN job.status ELSE 'running' END
-    )
+    AND ($9::text IS NULL OR found.status = $9::text)
     AND ($3::text IS NULL OR job.kind = $3::text)
     AND ($4::text IS NULL OR job.queue = $4::text)
     AND ($5::bigint IS NULL OR job.created_at >= $5::bigint)

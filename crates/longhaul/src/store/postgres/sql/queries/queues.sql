@@ -20,16 +20,6 @@ FROM (
     WHERE tenant_id = $1::text
     GROUP BY queue
     UNION ALL
-    SELECT job.queue, false, 0, 0, NULL
-    FROM longhaul.finished
-    CROSS JOIN LATERAL (
-        SELECT queue FROM longhaul.jobs
-        WHERE tenant_id = finished.tenant_id AND id = finished.id
-        LIMIT 1
-    ) AS job
-    WHERE finished.tenant_id = $1::text AND finished.status = 'waiting'
-    GROUP BY job.queue
-    UNION ALL
     SELECT name, true, 0, 0, NULL FROM longhaul.paused_queues WHERE tenant_id = $1::text
 ) AS counts (queue, paused, pending, running, due_at)
 GROUP BY queue

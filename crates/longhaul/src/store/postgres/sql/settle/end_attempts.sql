@@ -1,19 +1,19 @@
--- Ends attempts: deletes their leases, writes their state to `jobs`, and inserts the jobs that continue
--- into `ready`. The WHERE clause contains epoch and version, so that an attempt that changed since it was
--- read is left alone. Releases limit counters first and updates lanes after that, in the same lock order
--- as claims. $25 is true if steps were counted from memory, which is exact only if no other process has
--- stored steps.
+-- Ends attempts: deletes their leases, writes the final states of finished jobs to `finished`, and updates the
+-- jobs that continue and inserts them into `ready`. The WHERE clause contains epoch and version, so that an
+-- attempt that changed since it was read is left alone. Releases limit counters first and updates lanes after
+-- that, in the same lock order as claims. $26 is true if steps were counted from memory, which is exact only
+-- if no other process has stored steps.
 WITH ended AS (
     DELETE FROM longhaul.leases AS lease
     USING unnest(
-        $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[],
-        $8::integer[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
-        $14::boolean[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::boolean[],
-        $21::bigint[], $22::bigint[], $23::bigint[], $24::text[]
+        $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::bigint[],
+        $9::bigint[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[],
+        $16::bigint[], $17::boolean[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[],
+        $22::boolean[], $23::text[], $24::bigint[], $25::text[]
     ) AS done (
-        tenant_id, id, held_epoch, held_version, epoch, version, status, attempt, run_at, started_at,
-        completed_at, expires_at, cancel_requested_at, charge, progress, error, code_version, result,
-        history, is_first, used_ms, used_steps, run_ms, artifacts
+        tenant_id, id, held_epoch, held_version, version, status, expires_at, cancel_requested_at,
+        progress, error, result, events, kind, key_id, payload_bytes, is_first, used_ms, used_steps,
+        epoch, run_at, charge, history, run_ms, artifacts
     )
     CROSS JOIN LATERAL (
         SELECT ctid AS row_id FROM longhaul.leases
@@ -23,27 +23,10 @@ WITH ended AS (
     WHERE
         lease.ctid = held.row_id
         AND lease.epoch = done.held_epoch AND lease.version = done.held_version
-        AND NOT ($25::boolean AND lease.stepped_elsewhere)
-    RETURNING done.*, lease.counted
-),
-
-saved AS (
-    UPDATE longhaul.jobs AS job SET
-        epoch = ended.epoch, version = ended.version, status = ended.status,
-        attempt = ended.attempt, run_at = ended.run_at, started_at = ended.started_at,
-        completed_at = ended.completed_at, expires_at = ended.expires_at,
-        cancel_requested_at = ended.cancel_requested_at, charge = ended.charge,
-        progress = ended.progress, error = ended.error, code_version = ended.code_version,
-        result = ended.result, history = ended.history,
-        artifacts = ended.artifacts, run_ms = ended.run_ms,
-        metered = job.metered OR ended.completed_at IS NOT NULL,
-        metered_steps = job.metered_steps + ended.used_steps
-    FROM ended
-    WHERE job.tenant_id = ended.tenant_id AND job.id = ended.id
+        AND NOT ($26::boolean AND lease.stepped_elsewhere)
     RETURNING
-        job.tenant_id, job.id, job.queue, job.kind, job.priority, job.run_at, job.status,
-        job.expires_at, ended.counted, job.key_id, job.payload_bytes, ended.completed_at,
-        ended.is_first, ended.used_ms, ended.used_steps
+        done.*, lease.claimed_at, lease.started_at, lease.attempt, lease.replica, lease.code_version,
+        lease.queue, lease.counted
 ),
 
 metered AS (
@@ -51,17 +34,37 @@ metered AS (
         tenant_id, hour, kind, key_id, jobs, run_ms, payload_bytes, steps
     )
     SELECT
-        tenant_id, completed_at - completed_at % 3600000, kind, coalesce(key_id, ''),
+        tenant_id, $1::bigint - $1::bigint % 3600000, kind, key_id,
         count(*) FILTER (WHERE is_first), sum(used_ms)::bigint,
         coalesce(sum(payload_bytes) FILTER (WHERE is_first), 0)::bigint, sum(used_steps)::bigint
-    FROM saved
-    WHERE completed_at IS NOT NULL AND (is_first OR used_ms > 0 OR used_steps > 0)
-    GROUP BY 1, 2, 3, 4
+    FROM ended
+    WHERE status <> 'pending' AND (is_first OR used_ms > 0 OR used_steps > 0)
+    GROUP BY tenant_id, kind, key_id
 ),
 
-at_rest AS (
-    INSERT INTO longhaul.finished (tenant_id, status, id, expires_at)
-    SELECT tenant_id, status, id, expires_at FROM saved WHERE status <> 'pending'
+finished AS (
+    INSERT INTO longhaul.finished (
+        version, epoch, claimed_at, started_at, completed_at, expires_at, cancel_requested_at, steps,
+        attempt, tenant_id, status, id, replica, code_version, progress, error, result, artifacts,
+        events
+    )
+    SELECT
+        version, epoch, claimed_at, started_at, $1::bigint, expires_at, cancel_requested_at,
+        used_steps, attempt, tenant_id, status, id, replica, code_version, progress, error, result,
+        artifacts, events
+    FROM ended
+    WHERE status <> 'pending'
+),
+
+requeued AS (
+    UPDATE longhaul.jobs AS job SET
+        epoch = ended.epoch, version = ended.version, attempt = ended.attempt, run_at = ended.run_at,
+        started_at = ended.started_at, cancel_requested_at = ended.cancel_requested_at,
+        charge = ended.charge, progress = ended.progress, error = ended.error,
+        code_version = ended.code_version, history = ended.history, run_ms = ended.run_ms
+    FROM ended
+    WHERE job.tenant_id = ended.tenant_id AND job.id = ended.id AND ended.status = 'pending'
+    RETURNING job.tenant_id, job.id, job.queue, job.kind, job.priority, job.run_at
 ),
 
 meters AS (
@@ -70,12 +73,12 @@ meters AS (
         SELECT
             scope,
             CASE scope
-                WHEN 'kind' THEN saved.kind WHEN 'queue' THEN saved.queue ELSE saved.tenant_id
+                WHEN 'kind' THEN ended.kind WHEN 'queue' THEN ended.queue ELSE ended.tenant_id
             END AS name,
             count(*) AS running
-        FROM saved
-        CROSS JOIN LATERAL unnest(string_to_array(saved.counted, ' ')) AS scope
-        WHERE saved.counted IS NOT NULL
+        FROM ended
+        CROSS JOIN LATERAL unnest(string_to_array(ended.counted, ' ')) AS scope
+        WHERE ended.counted IS NOT NULL
         GROUP BY 1, 2
     ) AS counted
     INNER JOIN longhaul.limit_counters USING (scope, name)
@@ -92,7 +95,7 @@ given_back AS (
 
 enqueued AS (
     INSERT INTO longhaul.ready (tenant_id, queue, kind, priority, run_at, id)
-    SELECT tenant_id, queue, kind, priority, run_at, id FROM saved WHERE status = 'pending'
+    SELECT tenant_id, queue, kind, priority, run_at, id FROM requeued
     RETURNING tenant_id, queue, kind, priority, run_at
 ),
 

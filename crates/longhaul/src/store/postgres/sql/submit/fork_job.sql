@@ -2,12 +2,12 @@
 -- begins with are metered with the original. Writes nothing if the id exists.
 WITH forked AS (
     INSERT INTO longhaul.jobs (
-        tenant_id, id, kind, queue, status, priority, attempt, max_attempts, attempt_base, charge,
+        tenant_id, id, kind, queue, priority, attempt, max_attempts, attempt_base, charge,
         epoch, version, labels, fingerprint, created_at, run_at, timeout_ms, retention_completed_ms,
         retention_failed_ms, forked_from, input, key_id, webhook, metered_steps
     )
     SELECT
-        tenant_id, $3::text, kind, queue, 'pending', priority, 0, $4::integer, 0, true,
+        tenant_id, $3::text, kind, queue, priority, 0, $4::integer, 0, true,
         0, 1, labels, fingerprint, $5::bigint, $5::bigint, timeout_ms, retention_completed_ms,
         retention_failed_ms, id, input, key_id, webhook,
         (

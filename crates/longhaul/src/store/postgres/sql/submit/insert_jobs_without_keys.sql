@@ -16,13 +16,13 @@ WITH new AS (
 
 accepted AS (
     INSERT INTO longhaul.jobs (
-        tenant_id, id, kind, queue, status, priority, attempt, max_attempts, attempt_base, charge,
+        tenant_id, id, kind, queue, priority, attempt, max_attempts, attempt_base, charge,
         epoch, version, labels, fingerprint, created_at, run_at, timeout_ms, retention_completed_ms,
         retention_failed_ms, forked_from, parent_id, input, has_payload, key_id, payload_bytes,
         webhook
     )
     SELECT
-        tenant_id, id, kind, queue, 'pending', priority, 0, max_attempts, 0, true,
+        tenant_id, id, kind, queue, priority, 0, max_attempts, 0, true,
         0, 1, labels::jsonb, fingerprint, created_at, run_at, timeout_ms, retention_completed_ms,
         retention_failed_ms, forked_from, parent_id, input, has_payload, key_id, payload_bytes,
         webhook
