@@ -147,6 +147,9 @@ impl Inner {
             transaction.query(sql::CLAIM_JOBS, &params).await?;
             self.commit_with_outbox(transaction, &outbox, now).await?;
         }
+        if leases.len() >= want.limit && want.queue_capacity.is_none() && limits.is_open() {
+            self.rotation(want).set_claimed(&leases);
+        }
         self.notify.jobs_changed();
         if selection.left > 0 {
             // Claims that ran meanwhile have skipped the candidates that were locked but not taken.
@@ -171,20 +174,26 @@ impl Inner {
         let heads_max = want.limit.min(capacity);
         let mut heads_per_lane = rotation.heads_per_lane(want.limit).min(heads_max);
         let mut query = ClaimQuery::new(want, rotation, now, heads_per_lane);
+        let mut continues = want.queue_capacity.is_none() && query.continue_after(rotation);
         let connection = self.database.connection().await?;
         let (transaction, mut rows) =
             connection.begin((sql::CLAIM_HEADS, &query.params()), None).await?;
         loop {
             let candidates = Candidates::read(&transaction, &rows).await?;
             rotation.set_lanes_seen(candidates.lane_count());
-            let is_complete = heads_per_lane >= heads_max
-                || candidates.jobs.len() >= want.limit
-                || !candidates.has_full_lane(heads_per_lane);
+            let is_complete = candidates.jobs.len() >= want.limit
+                || !continues
+                    && (heads_per_lane >= heads_max || !candidates.has_full_lane(heads_per_lane));
             if is_complete {
                 return Ok((transaction, candidates.jobs));
             }
-            heads_per_lane = heads_max;
-            query.set_heads_per_lane(heads_per_lane);
+            if continues {
+                query.start_at_cursors();
+            } else {
+                heads_per_lane = heads_max;
+                query.set_heads_per_lane(heads_per_lane);
+            }
+            continues = false;
             rows = transaction.query(sql::CLAIM_HEADS, &query.params()).await?;
         }
     }

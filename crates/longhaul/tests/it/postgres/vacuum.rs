@@ -169,3 +169,76 @@ async fn claim_without_table_statistics_reads_only_the_claimed_jobs() {
     // About ten blocks per submitted job; reading all jobs for each claimed one would touch a million.
     assert!(touched["jobs"] < 100_000, "{touched:?}");
 }
+
+/// Lane cursors do not advance over jobs that became due in the last seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_of_a_young_backlog_continue_after_each_other() {
+    const CLAIMS: usize = 20;
+    let pinned = PinnedDatabase::new().await;
+    let foreign = pinned.database.connect().await;
+    let bench = pinned.open().await;
+    for _ in 0..CLAIMS {
+        let jobs = (0..BATCH).map(|_| bench.job()).collect();
+        assert!(bench.store().submit(jobs).await.iter().all(Result::is_ok));
+        pinned.clock.advance(Duration::from_millis(100));
+    }
+    let pin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM longhaul.ready";
+    foreign.batch_execute(pin).await.unwrap();
+    for _ in 0..CLAIMS {
+        assert_eq!(bench.claim(BATCH).await.len(), BATCH);
+    }
+    drop(bench);
+    pinned.all_gone().await;
+    let sql = "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'ready_pkey'";
+    let read: i64 = pinned.onlooker.query_one(sql, &[]).await.unwrap().get(0);
+    // Those of the jobs themselves and of the last jobs before them, twice. Reading over the jobs of all
+    // earlier claims would take 200,000.
+    let jobs = i64::try_from(CLAIMS * BATCH).unwrap();
+    assert!(read <= 4 * jobs, "read {read} entries for {jobs} jobs");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn job_that_is_committed_late_is_claimed_before_the_backlog_ends() {
+    let pinned = PinnedDatabase::new().await;
+    let bench = pinned.open().await;
+    // Sets the lane's cursor.
+    bench.pending().await;
+    let mut late = Vec::new();
+    for _ in 0..2 {
+        pinned.clock.advance(Duration::from_secs(1));
+        late.push(bench.now().as_millis());
+        pinned.clock.advance(Duration::from_secs(1));
+        assert!(
+            bench
+                .store()
+                .submit((0..10).map(|_| bench.job()).collect())
+                .await
+                .iter()
+                .all(Result::is_ok)
+        );
+    }
+    // Commits a job that became due before the claimed ones.
+    let commit_late = async |run_at: i64| {
+        let job = bench.pending().await.id;
+        let set = format!("SET run_at = {run_at} WHERE id = '{job}'");
+        let sql = format!("UPDATE longhaul.ready {set}; UPDATE longhaul.jobs {set}");
+        pinned.onlooker.batch_execute(&sql).await.unwrap();
+        job
+    };
+    let claim = async |count| -> Vec<_> {
+        bench.claim(count).await.iter().map(|lease| lease.job.id).collect()
+    };
+    assert_eq!(claim(6).await.len(), 6);
+    let first = commit_late(late[0]).await;
+    assert!(!claim(2).await.contains(&first), "this claim continues after the last one");
+    pinned.clock.advance(Duration::from_millis(100));
+    assert_eq!(claim(1).await, [first]);
+    assert_eq!(claim(5).await.len(), 5);
+    let second = commit_late(late[0]).await;
+    let rest = claim(20).await;
+    assert!(
+        rest.contains(&second),
+        "a claim that found too few jobs has read the lane from its cursor"
+    );
+    assert_eq!(rest.len(), 9);
+}

@@ -2,12 +2,16 @@
 -- are identified by ctid, which stays valid as long as the row is locked. Lanes are sorted by tenant and
 -- queue, starting after $2 and $8, so that they are served round-robin; the caller selects among the rows.
 -- Skips rows that another claim has locked, the queues $6 and the tenants $7, whose limits are exhausted,
--- and, if $9 is not null, all queues but $9.
+-- and, if $9 is not null, all queues but $9. $10 to $14 are lanes with the due times up to which the caller
+-- claimed their jobs just before: reading starts there instead of at the lane's cursor.
 WITH lanes AS (
     SELECT
-        tenant_id, queue, kind, priority, due_at,
+        tenant_id, queue, kind, priority, greatest(lane.due_at, claimed.run_at) AS due_at,
         (tenant_id, queue) <= ($2::text, $8::text) AS served
     FROM longhaul.lanes AS lane
+    LEFT JOIN unnest($10::text[], $11::text[], $12::text[], $13::integer[], $14::bigint[])
+        AS claimed (tenant_id, queue, kind, priority, run_at)
+        USING (tenant_id, queue, kind, priority)
     WHERE
         kind = ANY($1::text[]) AND due_at <= $3::bigint AND due_at < 9223372036854775807
         AND queue <> ALL($6::text[]) AND tenant_id <> ALL($7::text[])
@@ -22,7 +26,7 @@ WITH lanes AS (
             WHERE
                 ready.tenant_id = lane.tenant_id AND ready.queue = lane.queue
                 AND ready.kind = lane.kind AND ready.priority = lane.priority
-                AND ready.run_at >= lane.due_at AND ready.run_at <= $3::bigint
+                AND ready.run_at >= greatest(lane.due_at, claimed.run_at) AND ready.run_at <= $3::bigint
             ORDER BY ready.run_at
             LIMIT 1
         ) IS NOT NULL
@@ -43,7 +47,7 @@ CROSS JOIN LATERAL (
     FOR UPDATE SKIP LOCKED
 ) AS head
 CROSS JOIN LATERAL (
-    SELECT * FROM longhaul.unleased
+    SELECT * FROM longhaul.pending
     WHERE tenant_id = lanes.tenant_id AND id = head.id
     LIMIT 1
 ) AS job
