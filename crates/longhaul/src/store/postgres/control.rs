@@ -8,7 +8,7 @@ use super::leases::LeaseUpdates;
 use super::row::JobRow;
 use super::settle::{StoredHistories, job_key};
 use super::{Inner, queries::find, sql};
-use crate::job::{Event, Job, JobId, Name, TenantId, Timestamp};
+use crate::job::{Event, Job, JobId, Name, Status, TenantId, Timestamp};
 use crate::store::stored_job::StoredJob;
 use crate::store::{LeaseRef, StoreError};
 
@@ -72,7 +72,7 @@ impl Inner {
             ended?;
             return Ok(row.entry.job);
         }
-        if was.status == crate::job::Status::Pending {
+        if was.status == Status::Pending {
             let left = transaction.query(sql::DEQUEUE, &queue_position(&was)).await?;
             if left.is_empty() {
                 // A claim has leased the job meanwhile.
@@ -114,12 +114,13 @@ impl Inner {
         }
         let mut outbox = self.outbox().await?;
         let (transaction, mut row) = self.lock_job(tenant, id).await?;
+        let finished_as = row.entry.job.status;
         if let Err(error) = row.entry.resume(self.clock.now()) {
             transaction.roll_back().await?;
             return Err(error.into());
         }
         *attempted = row.entry.events.last().cloned();
-        let transaction = reopen(transaction, &row).await?;
+        let transaction = reopen(transaction, &row, finished_as).await?;
         let job = &row.entry.job;
         transaction.query(sql::ENQUEUE, &queue_position(job)).await?;
         outbox.add(&row.entry, None);
@@ -148,7 +149,8 @@ impl Inner {
             transaction.roll_back().await?;
             return Err(error.into());
         }
-        transaction.commit_with(sql::DELETE_JOB, &[tenant, &id, &self.clock.now()]).await?;
+        let (now, status) = (self.clock.now(), row.entry.job.status.as_str());
+        transaction.commit_with(sql::DELETE_JOB, &[tenant, &id, &now, &status]).await?;
         Ok(())
     }
 
@@ -217,8 +219,12 @@ async fn finish(transaction: Transaction, row: &mut JobRow) -> Result<Transactio
     write_unchanged(transaction, sql::FINISH_JOB, params).await
 }
 
-/// Writes a job that was finished and returns to its queue.
-async fn reopen(transaction: Transaction, row: &JobRow) -> Result<Transaction, PgError> {
+/// Writes a job that had finished with a status and returns to its queue.
+async fn reopen(
+    transaction: Transaction,
+    row: &JobRow,
+    finished_as: Status,
+) -> Result<Transaction, PgError> {
     let histories = StoredHistories::read(&transaction, std::iter::once(row)).await?;
     let (history, events) = histories.of(&job_key(&row.entry.job));
     let history = row.full_history(history, events)?;
@@ -236,6 +242,7 @@ async fn reopen(transaction: Transaction, row: &JobRow) -> Result<Transaction, P
         &job.cancel_requested_at,
         &error,
         &history,
+        &finished_as.as_str(),
     ];
     write_unchanged(transaction, sql::REOPEN_JOB, params).await
 }

@@ -36,10 +36,14 @@ impl<'a> PlanNode<'a> {
             "(parent_id = ",
             "(expires_at <",
         ];
+        // The id comes after the status in the index of finished jobs.
+        let skips_status = self.text("Relation Name") == "finished"
+            && condition.contains("(id ")
+            && !condition.contains("(status = ");
         LARGE_TABLES.contains(&self.text("Relation Name"))
             && self.text("Node Type").contains("Scan")
             && self.text("Node Type") != "Tid Scan"
-            && !is_bounded.iter().any(|bound| condition.contains(bound))
+            && (skips_status || !is_bounded.iter().any(|bound| condition.contains(bound)))
     }
 
     /// Returns true for a sort of rows that no limit bounds before.

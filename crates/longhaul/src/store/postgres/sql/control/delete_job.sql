@@ -1,15 +1,12 @@
--- Deletes a job with all its rows, leaves a tombstone with its id only, and frees its idempotency key.
+-- Deletes a job that finished with status $4, with all its rows, leaves a tombstone with its id only, and frees
+-- its idempotency key.
 WITH gone AS (
     DELETE FROM longhaul.jobs WHERE tenant_id = $1::text AND id = $2::text
     RETURNING tenant_id, id
 ),
 
 state_gone AS (
-    DELETE FROM longhaul.finished
-    USING gone
-    WHERE
-        finished.tenant_id = gone.tenant_id
-        AND finished.status IN ('completed', 'failed', 'cancelled') AND finished.id = gone.id
+    DELETE FROM longhaul.finished WHERE tenant_id = $1::text AND status = $4::text AND id = $2::text
 ),
 
 doomed AS (

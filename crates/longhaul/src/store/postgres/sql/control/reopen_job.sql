@@ -1,10 +1,9 @@
--- Returns a finished job to its queue, with the state that its last attempt left. The WHERE clause contains the
+-- Returns a job that finished with status $12 to its queue, with the state that its last attempt left. The WHERE clause contains the
 -- version, so that a job that changed since it was read is never overwritten.
 WITH was AS (
     DELETE FROM longhaul.finished
     WHERE
-        tenant_id = $1::text AND status IN ('completed', 'failed', 'cancelled') AND id = $2::text
-        AND version = $3::bigint
+        tenant_id = $1::text AND status = $12::text AND id = $2::text AND version = $3::bigint
     RETURNING *
 )
 

@@ -10,10 +10,8 @@ WHERE
             AND blob.deleted_at IS NULL
     )
     AND NOT EXISTS (
-        SELECT FROM longhaul.jobs AS job
-        LEFT JOIN longhaul.finished
-            ON
-                finished.tenant_id = job.tenant_id
-                AND finished.status IN ('completed', 'failed', 'cancelled') AND finished.id = job.id
-        WHERE job.tenant_id = found.tenant_id AND job.id = found.id AND finished.id IS NULL
+        SELECT FROM longhaul.records AS job
+        WHERE
+            job.tenant_id = found.tenant_id AND job.id = found.id
+            AND job.status NOT IN ('completed', 'failed', 'cancelled')
     )

@@ -482,9 +482,15 @@ SELECT
     j.webhook
 FROM longhaul.jobs AS j
 LEFT JOIN longhaul.leases AS l ON l.tenant_id = j.tenant_id AND l.id = j.id
-LEFT JOIN longhaul.finished AS f
-    ON
-        f.tenant_id = j.tenant_id AND f.status IN ('completed', 'failed', 'cancelled') AND f.id = j.id;
+-- One lookup per status. With a list of statuses the planner may filter all finished jobs of the tenant.
+LEFT JOIN LATERAL (
+    SELECT * FROM longhaul.finished WHERE tenant_id = j.tenant_id AND status = 'completed' AND id = j.id
+    UNION ALL
+    SELECT * FROM longhaul.finished WHERE tenant_id = j.tenant_id AND status = 'failed' AND id = j.id
+    UNION ALL
+    SELECT * FROM longhaul.finished WHERE tenant_id = j.tenant_id AND status = 'cancelled' AND id = j.id
+    LIMIT 1
+) AS f ON true;
 
 -- Jobs that are known to be pending, read without looking for a lease or a final state. Has the columns of
 -- `records`.
