@@ -18,6 +18,10 @@ use crate::store::ChangeNotifications;
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Minimum interval between polls, regardless of the number of notifications.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Number of watched jobs from which on both intervals are twice as long, and so on: a poll reads them all.
+const WATCHED_PER_INTERVAL: usize = 2_000;
+/// Maximum factor of both intervals.
+const INTERVALS_MAX: usize = 5;
 /// Backoff of loops that poll the store, while it fails.
 pub(crate) const BACKOFF: Retry =
     Retry { max_attempts: u32::MAX, first: Duration::from_secs(1), max: Duration::from_secs(30) };
@@ -68,17 +72,42 @@ async fn poll_jobs(shared: &EngineState, mut jobs: watch::Receiver<u64>) {
                 continue;
             }
         }
-        shared.clock.sleep(MIN_POLL_INTERVAL).await;
+        let (min_interval, interval) = intervals(watched.len());
+        shared.clock.sleep(min_interval).await;
         tokio::select! {
             () = notification(&mut jobs) => {}
-            () = shared.clock.sleep(POLL_INTERVAL.saturating_sub(MIN_POLL_INTERVAL)) => {}
+            () = shared.clock.sleep(interval.saturating_sub(min_interval)) => {}
         }
     }
+}
+
+/// Returns the minimum interval and the interval between polls of so many jobs.
+fn intervals(watched: usize) -> (Duration, Duration) {
+    let factor = (1 + watched / WATCHED_PER_INTERVAL).min(INTERVALS_MAX);
+    let factor = u32::try_from(factor).unwrap_or(1);
+    (MIN_POLL_INTERVAL * factor, POLL_INTERVAL * factor)
 }
 
 /// Waits for the next notification; for ever if the store has stopped sending any.
 pub(super) async fn notification(hints: &mut watch::Receiver<u64>) {
     if hints.changed().await.is_err() {
         std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_watched_jobs_are_polled_less_often() {
+        let millis = |watched| {
+            let (min_interval, interval) = intervals(watched);
+            (min_interval.as_millis(), interval.as_millis())
+        };
+        assert_eq!(millis(0), (50, 200));
+        assert_eq!(millis(1_999), (50, 200));
+        assert_eq!(millis(2_000), (100, 400));
+        assert_eq!(millis(10_000_000), (250, 1_000));
     }
 }
