@@ -8,6 +8,7 @@ mod error_format;
 pub(crate) mod render;
 
 use axum::Router;
+#[cfg(feature = "render")]
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -70,7 +71,7 @@ async fn find(caller: &Caller, id: JobId) -> Result<(CompatApi, Record)> {
 
 /// `GET /jobs/{id}`
 async fn get_job(
-    State(state): State<AppState>,
+    #[cfg(feature = "render")] State(state): State<AppState>,
     caller: Caller,
     path: Result<JobPath>,
 ) -> Result<Response> {

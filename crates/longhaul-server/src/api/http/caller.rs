@@ -133,6 +133,12 @@ pub(crate) struct Authorization<P = Read> {
 }
 
 impl<P: Permission> Authorization<P> {
+    /// Returns whether the authorization can end. That of a caller without a credential cannot, unless a
+    /// subscription is needed: the server requires no keys.
+    pub(crate) fn can_end(&self) -> bool {
+        self.credential.is_some() || P::PAID
+    }
+
     /// Authenticates and authorizes the caller again. Returns the problem that a new request would get.
     pub(crate) async fn recheck(&self) -> Result<()> {
         match self.auth.reauthenticate(self.credential.as_ref()).await {

@@ -26,7 +26,7 @@ use crate::to_wire;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const KEEP_ALIVE: &str = ": keep-alive\n\n";
 /// Interval of authorization checks. They hit the cache of keys and tenants, so that each costs a hash and two
-/// lookups.
+/// lookups. But each wakes the connection, which is most of the cost of an idle stream.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Watch a job.
@@ -115,14 +115,16 @@ impl Events {
         // Kept across authorization checks, because a new wait would query the store again.
         let mut next = std::pin::pin!(self.watcher.next());
         loop {
-            let check_at = self.checked_at.after(RECHECK_INTERVAL);
+            let can_end = self.authorization.can_end();
+            let check_at = can_end.then(|| self.checked_at.after(RECHECK_INTERVAL));
+            let wake_at = check_at.map_or(keep_alive_at, |check_at| keep_alive_at.min(check_at));
             let event_record = tokio::select! {
                 biased;
                 () = stop.cancelled() => return None,
                 record = &mut next => Some(record?),
-                () = clock.sleep_until(keep_alive_at.min(check_at)) => None,
+                () = clock.sleep_until(wake_at) => None,
             };
-            if clock.now() >= check_at {
+            if check_at.is_some_and(|check_at| clock.now() >= check_at) {
                 if self.authorization.recheck().await.is_err() {
                     return None;
                 }
