@@ -104,9 +104,21 @@ impl Inner {
         if expected.is_empty() {
             return;
         }
+        let mut settle = |(index, settled): (usize, SettleResult)| {
+            if let Some(slot) = results.get_mut(index) {
+                *slot = Some(Ok(settled));
+            }
+        };
         // After an error, `settle_locked` finds out what was committed.
         let mut outbox = std::mem::take(&mut batch.outbox);
-        let outbox_is_empty = outbox.is_empty();
+        if is_short && outbox.is_empty() {
+            let ended = self.first::<u64>(sql::END_JOBS, &batch.short_params(&now)).await;
+            // If some were not ended, `settle_locked` finds out which.
+            if ended.is_ok_and(|ended| ended == Some(expected.len() as u64)) {
+                expected.into_values().for_each(settle);
+            }
+            return;
+        }
         let written = async {
             let mut connection = self.database.connection().await?;
             if outbox.is_empty() {
@@ -118,19 +130,6 @@ impl Inner {
             self.commit_with_outbox(transaction, &outbox, now).await?;
             Ok(rows)
         };
-        let mut settle = |(index, settled): (usize, SettleResult)| {
-            if let Some(slot) = results.get_mut(index) {
-                *slot = Some(Ok(settled));
-            }
-        };
-        if is_short && outbox_is_empty {
-            let ended = self.first::<u64>(sql::END_JOBS, &batch.short_params(&now)).await;
-            // Otherwise `settle_locked` finds out which attempts were ended.
-            if ended.is_ok_and(|ended| ended == Some(expected.len() as u64)) {
-                expected.into_values().for_each(settle);
-            }
-            return;
-        }
         let written = written.await.unwrap_or_default();
         if released_limit(&written) {
             self.notify.jobs_ready();
