@@ -58,7 +58,7 @@ mod tests;
 mod transfer;
 
 use std::collections::HashSet;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::runtime::Handle;
@@ -113,6 +113,8 @@ struct Inner {
     clock: Clock,
     notify: Notifier,
     lease_cache: LeaseCache,
+    /// True if a test wants as many shared leases as possible.
+    always_shares_leases: AtomicBool,
     /// Round-robin state over tenants.
     tenants: Rotation,
     /// Round-robin state over the queues of outboxes.
@@ -145,6 +147,7 @@ impl PostgresStore {
             clock,
             notify: Notifier::new(),
             lease_cache: LeaseCache::default(),
+            always_shares_leases: AtomicBool::new(false),
             tenants: Rotation::default(),
             outboxes: Rotation::default(),
             limited_tenants: Mutex::default(),
@@ -181,6 +184,17 @@ impl PostgresStore {
             inner,
             tasks,
         })
+    }
+}
+
+impl PostgresStore {
+    /// Shares the lease of every job that can share one, also of a job that is claimed alone, so that tests of single
+    /// jobs cover shared leases.
+    #[cfg(feature = "failpoints")]
+    #[must_use]
+    pub fn always_sharing_leases(self) -> Self {
+        self.inner.always_shares_leases.store(true, Ordering::Relaxed);
+        self
     }
 }
 

@@ -36,6 +36,7 @@ longhaul::store_conformance!(in_sqlite_memory, sqlite_memory());
 longhaul::store_conformance!(in_faulty_without_faults, faulty_without_faults());
 longhaul::store_conformance!(in_model_store, reference());
 longhaul::store_conformance!(in_postgres, crate::postgres::harness().await);
+longhaul::store_conformance!(in_postgres_sharing_leases, crate::postgres::sharing_harness().await);
 longhaul::store_conformance!(in_postgres_alternating, crate::postgres::alternating_harness().await);
 
 // A few cases of each theme: behind a pooler, statements are sent differently but have the same effect.

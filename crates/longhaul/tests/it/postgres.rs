@@ -21,5 +21,5 @@ mod vacuum;
 mod wait;
 
 pub(crate) use alternating_store::{AlternatingStore, alternating_harness};
-pub(crate) use database::{TestDatabase, harness, open_now};
+pub(crate) use database::{TestDatabase, harness, open_now, sharing_harness};
 pub(crate) use pgbouncer::pgbouncer_harness;

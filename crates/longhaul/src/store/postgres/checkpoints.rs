@@ -36,8 +36,23 @@ impl Inner {
         &self,
         steps: Vec<Checkpoint>,
     ) -> Vec<Result<(), StoreError>> {
-        let stored = retrying!(self.try_checkpoint(&steps));
+        let stored = retrying!(self.checkpoint_split(&steps));
         stored.unwrap_or_else(|error| vec![Err(error); steps.len()])
+    }
+
+    /// Stores checkpoints, and those of jobs with shared leases once these are split.
+    async fn checkpoint_split(
+        &self,
+        steps: &[Checkpoint],
+    ) -> Result<Vec<Result<(), StoreError>>, PgError> {
+        let mut results = self.try_checkpoint(steps).await?;
+        let is_lost = |result: &Result<(), StoreError>| *result == Err(StoreError::LeaseLost);
+        let lost = steps.iter().zip(&results).filter(|(_, result)| is_lost(result));
+        if self.split_leases(lost.map(|(step, _)| &step.lease)).await? {
+            // A step that was stored just now is found again, with the same output.
+            results = self.try_checkpoint(steps).await?;
+        }
+        Ok(results)
     }
 
     /// Stores checkpoints and keeps the lease cache's step counts exact, so that settling needs no count.

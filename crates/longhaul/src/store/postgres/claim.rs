@@ -5,7 +5,7 @@
 //! 1. [`query`] reads and locks the first due jobs of each lane: the [`candidates`].
 //! 2. [`fairness`](crate::store::fairness) selects among them, round-robin over tenants (over queues for deliveries). With
 //!    limits, [`limits`] repeats both steps until the limits or the jobs are exhausted.
-//! 3. The selected jobs leave the queue and get their leases ([`ClaimBatch`]).
+//! 3. The selected jobs leave the queue and get their leases ([`ClaimBatch`]), or share one ([`ClaimedLanes`]).
 //! 4. After the commit, the steps that earlier attempts finished are added.
 //!
 //! A job that is submitted to a replica with a free slot needs no claim: see [`hand_off`].
@@ -30,6 +30,7 @@ use super::connection::database::Transaction;
 use super::connection::error::PgError;
 use super::connection::params::Param;
 use super::lease_cache::{CachedLease, StepCount};
+use super::leases::shared::ClaimedLanes;
 use super::row::JobRow;
 use super::settle::{TenantJob, job_key};
 use super::{Inner, sql};
@@ -81,6 +82,7 @@ impl Inner {
     /// Returns the leases of a claim whose response was lost.
     async fn claimed_before(&self, want: &Claim, claim_id: i64) -> Result<ClaimResult, PgError> {
         let mut connection = self.database.connection().await?;
+        connection.query(sql::SPLIT_LEASES_OF_CLAIM, &[&want.replica, &claim_id]).await?;
         let rows = connection.query(sql::CLAIMED_BEFORE, &[&want.replica, &claim_id]).await?;
         drop(connection);
         let mut leases = Vec::with_capacity(rows.len());
@@ -106,41 +108,33 @@ impl Inner {
             self.select_within_limits(want, now, &mut limits).await?
         };
 
-        let mut batch = ClaimBatch::default();
-        // One entry per job, or empty if there are no limits.
-        let mut counted = Vec::new();
-        let mut leases = Vec::with_capacity(selection.selected.len());
-        for mut candidate in selection.selected {
-            let steps = (!candidate.row.entry.may_have_steps()).then_some(0);
-            let expires_at = candidate.row.entry.claim(want, now)?;
-            if !limits.is_open() {
-                counted.push(limits.pass(LimitKey::of(candidate.job())));
-            }
+        let mut claimed = selection.selected;
+        let mut counted = Vec::with_capacity(claimed.len());
+        for candidate in &mut claimed {
+            candidate.row.entry.claim(want, now)?;
+            counted.push(limits.pass(LimitKey::of(&candidate.row.entry.job)));
             outbox.add(&candidate.row.entry, None);
-            let row = candidate.row.claimed(now);
-            batch.push(ClaimedJob::new(&row, candidate.ready_ctid)?);
-            self.lease_cache.insert(CachedLease {
-                row: row.clone(),
-                history: candidate.history,
-                events: None,
-                counted: !limits.is_open(),
-                steps: StepCount::known(steps),
-            });
-            leases.push(lease(row, candidate.input, expires_at));
         }
-
         let limited_until = limits.next_at();
-        let Some(last) = leases.last() else {
+        let Some(last) = claimed.last() else {
             transaction.commit().await?;
-            return Ok(ClaimResult { leases, limited_until });
+            return Ok(ClaimResult { leases: Vec::new(), limited_until });
         };
-        self.rotation(want).set_last_served(&last.job);
+        self.rotation(want).set_last_served(last.job());
         if !limits.is_open() {
             self.save_counters(&transaction, &limits).await?;
         }
+        let may_share = limits.is_open() && outbox.is_empty() && want.queue_capacity.is_none();
+        let lanes = if may_share {
+            self.share_leases(&claimed, now)
+        } else {
+            ClaimedLanes::new(&claimed, |_| false, usize::MAX)
+        };
+        let (batch, leases) = self.lease(claimed, counted, &lanes, want, now)?;
         let (replica, expires_at) = (without_nul(&want.replica), now.after(want.lease));
         let mut params = batch.params();
-        params.extend([&replica as &dyn Param, &now, &expires_at, &claim_id, &counted]);
+        params.extend(lanes.params());
+        params.extend([&replica as &dyn Param, &now, &expires_at, &claim_id]);
         if outbox.is_empty() {
             transaction.commit_with(sql::CLAIM_JOBS, &params).await?;
         } else {
@@ -156,6 +150,39 @@ impl Inner {
             self.notify.jobs_ready();
         }
         self.with_steps(leases, limited_until).await
+    }
+
+    /// Leases claimed jobs in memory. Returns what is to be written besides `lanes`.
+    fn lease(
+        &self,
+        claimed: Vec<Candidate>,
+        counted: Vec<Option<String>>,
+        lanes: &ClaimedLanes,
+        want: &Claim,
+        now: Timestamp,
+    ) -> Result<(ClaimBatch, Vec<Lease>), PgError> {
+        let mut batch = ClaimBatch::default();
+        let mut leases = Vec::with_capacity(claimed.len());
+        for (index, (candidate, counted)) in claimed.into_iter().zip(counted).enumerate() {
+            let (id, ready_ctid) = (candidate.job().id, candidate.ready_ctid);
+            batch.dequeued.push(DequeuedJob { ready_ctid, id });
+            let row = candidate.row.claimed(now);
+            let shared = lanes.shared_lease(index);
+            if shared.is_none() {
+                batch.leases.push(OwnLease::new(&row, counted)?);
+            }
+            let may_have_steps = row.entry.epoch > 1 || row.entry.job.forked_from.is_some();
+            self.lease_cache.insert(CachedLease {
+                row: row.clone(),
+                history: candidate.history,
+                events: None,
+                counted: !want.limits.is_empty(),
+                steps: StepCount::known((!may_have_steps).then_some(0)),
+                shared,
+            });
+            leases.push(lease(row, candidate.input, now.after(want.lease)));
+        }
+        Ok((batch, leases))
     }
 
     pub(super) async fn next_due_at(&self, since: Timestamp) -> Result<Option<Timestamp>, PgError> {
@@ -233,39 +260,59 @@ fn lease(row: JobRow, input: Json, expires_at: Timestamp) -> Lease {
 }
 
 columns! {
-    /// A selected job, in the order of the parameters of `claim_jobs.sql`.
-    struct ClaimedJob => ClaimBatch {
-        tenant: TenantId,
-        queue: Name,
-        kind: Name,
-        priority: i32,
+    /// A claimed job, in the order of the parameters of `claim_jobs.sql`.
+    struct DequeuedJob => DequeuedJobs {
         ready_ctid: Option<String>,
         id: JobId,
+    }
+}
+
+columns! {
+    /// The lease of one job, in the order of the parameters of `claim_jobs.sql`.
+    struct OwnLease => OwnLeases {
+        tenant: TenantId,
+        id: JobId,
+        queue: Name,
         epoch: i64,
         version: i64,
         attempt: i32,
         started_at: Timestamp,
         code_version: Option<String>,
         progress: Option<String>,
+        /// The limit scopes that count the lease.
+        counted: Option<String>,
     }
 }
 
-impl ClaimedJob {
-    fn new(row: &JobRow, ready_ctid: Option<String>) -> Result<Self, PgError> {
+impl OwnLease {
+    fn new(row: &JobRow, counted: Option<String>) -> Result<Self, PgError> {
         let job = &row.entry.job;
         Ok(Self {
             tenant: job.tenant.clone(),
-            queue: job.queue.clone(),
-            kind: job.kind.clone(),
-            priority: job.priority,
-            ready_ctid,
             id: job.id,
+            queue: job.queue.clone(),
             epoch: int(row.entry.epoch),
             version: int(job.version),
             attempt: small(job.attempt),
             started_at: job.started_at.unwrap_or(job.created_at),
             code_version: job.code_version.as_deref().map(|text| without_nul(text).into_owned()),
             progress: job.progress.as_ref().map(to_json).transpose()?,
+            counted,
         })
+    }
+}
+
+/// The writes of a claim besides shared leases.
+#[derive(Default)]
+struct ClaimBatch {
+    dequeued: DequeuedJobs,
+    leases: OwnLeases,
+}
+
+impl ClaimBatch {
+    fn params(&self) -> Vec<&dyn Param> {
+        let mut params = self.dequeued.params();
+        params.extend(self.leases.params());
+        params
     }
 }

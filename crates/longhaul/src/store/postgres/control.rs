@@ -31,8 +31,7 @@ impl Inner {
         let job = &seen.entry.job;
         let lease = LeaseRef { tenant: job.tenant.clone(), job: job.id, epoch: seen.entry.epoch };
         let mut updates = LeaseUpdates::new(self.outbox().await?);
-        let connection = self.database.tenant_connection(&job.tenant).await?;
-        let (transaction, mut rows) = Self::lock_leased(connection, &[&lease]).await?;
+        let (transaction, mut rows) = self.lock_leased(Some(&job.tenant), &[&lease]).await?;
         let Some(mut row) = rows.remove(&job_key(job)).filter(|row| row.is_leased_by(&lease))
         else {
             // The attempt has ended meanwhile.

@@ -1,15 +1,20 @@
 //! Cache of the jobs that this process has leased, so that settling them needs no read first.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use super::leases::shared::{SharedLease, SharedLeaseKeys};
 use super::row::JobRow;
 use super::settle::TenantJob;
+use crate::job::{Name, Timestamp};
 use crate::store::{Lease, LeaseRef};
 
 /// Maximum number of cached leases; more than a replica runs at once. A full cache is cleared, and jobs
 /// are read from the database again.
 const CACHED_LEASES_MAX: usize = 20_000;
+/// Time for which jobs of a kind get leases of their own, after one of them needed it.
+const OWN_LEASES_KEPT: Duration = Duration::from_secs(60);
 
 /// A job as of its claim, or of the last write of its lease.
 #[derive(Clone)]
@@ -22,6 +27,8 @@ pub(super) struct CachedLease {
     /// True if a limit may count the lease.
     pub(super) counted: bool,
     pub(super) steps: StepCount,
+    /// The lease that the job shares with others, unless it has its own.
+    pub(super) shared: Option<Arc<SharedLease>>,
 }
 
 /// Number of a job's finished steps, as far as this process knows it.
@@ -44,11 +51,16 @@ impl StepCount {
 }
 
 /// Cached leases by job. Only a hint: writes are still conditional on the version that was read.
+///
+/// Std mutexes, because they are locked for a map access and never across an await.
 #[derive(Default)]
-pub(super) struct LeaseCache(
-    /// A std mutex: locked for a map access, never across an await.
-    Mutex<HashMap<TenantJob, CachedLease>>,
-);
+pub(super) struct LeaseCache {
+    leases: Mutex<HashMap<TenantJob, CachedLease>>,
+    /// Kinds whose jobs get leases of their own, and until when.
+    own_leases: Mutex<HashMap<Name, Timestamp>>,
+    /// Shared leases whose jobs have all finished, to be deleted with the next statement.
+    ended: Mutex<SharedLeaseKeys>,
+}
 
 impl LeaseCache {
     pub(super) fn insert(&self, lease: CachedLease) {
@@ -109,7 +121,35 @@ impl LeaseCache {
         cached.map(|cached| update(&mut cached.steps)).is_some()
     }
 
+    /// Returns whether jobs of a kind may share leases: not if one of them needed its own a moment ago, for
+    /// example because it stored a checkpoint, as the others probably will.
+    pub(super) fn may_share(&self, kind: &Name, now: Timestamp) -> bool {
+        let own_leases = self.own_leases.lock().unwrap_or_else(PoisonError::into_inner);
+        own_leases.get(kind).is_none_or(|until| *until <= now)
+    }
+
+    /// Records that the shared leases of these attempts were split.
+    pub(super) fn set_split<'a>(&self, leases: impl Iterator<Item = &'a LeaseRef>, now: Timestamp) {
+        let cached = self.lock();
+        let mut own_leases = self.own_leases.lock().unwrap_or_else(PoisonError::into_inner);
+        for lease in leases {
+            let cached = cached.get(&(lease.tenant.clone(), lease.job));
+            if let Some(CachedLease { row, shared: Some(shared), .. }) = cached {
+                shared.set_split();
+                own_leases.insert(row.entry.job.kind.clone(), now.after(OWN_LEASES_KEPT));
+            }
+        }
+    }
+
+    pub(super) fn add_ended(&self, lease: &SharedLease) {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).push_key(lease);
+    }
+
+    pub(super) fn take_ended(&self) -> SharedLeaseKeys {
+        std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<TenantJob, CachedLease>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,11 +1,14 @@
 //! Writes of workers to the leases they hold. Every write is conditional on the lease's epoch, so that a
 //! worker that lost its lease changes nothing.
 
+pub(super) mod shared;
+
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use tokio_postgres::Client;
 
+use self::shared::may_be_shared;
 use super::batch::columns;
 use super::connection::columns::{int, read_all, to_json, without_nul};
 use super::connection::database::{Transaction, query_unprepared};
@@ -46,11 +49,15 @@ impl Inner {
     ) -> Result<Vec<Renewal>, PgError> {
         let mut heartbeat = self.heartbeat.lock().await;
         let client = self.heartbeat_client(&mut heartbeat).await?;
-        let (tenants, ids, epochs) = lease_columns(leases.iter());
         let until = self.clock.now().after(duration);
-        let rows = query_unprepared(client, sql::RENEW, &[&tenants, &ids, &epochs, &until]).await?;
-        let renewed: Vec<(LeaseRef, bool)> = read_all(&rows)?;
-        let renewed: HashMap<LeaseRef, bool> = renewed.into_iter().collect();
+        let all: Vec<&LeaseRef> = leases.iter().collect();
+        let mut renewed = renew_over(client, &all, until).await?;
+        let is_missing = |lease: &&LeaseRef| !renewed.contains_key(*lease);
+        let missing: Vec<&LeaseRef> =
+            leases.iter().filter(|lease| may_be_shared(lease)).filter(is_missing).collect();
+        if !missing.is_empty() && self.split_leases_over(client, &missing).await? {
+            renewed.extend(renew_over(client, &missing, until).await?);
+        }
         let renewal = |lease: &LeaseRef| match renewed.get(lease) {
             Some(cancel_requested) => Renewal::Kept { cancel_requested: *cancel_requested },
             None => Renewal::Lost,
@@ -100,8 +107,7 @@ impl Inner {
     ) -> Result<Vec<Result<(), StoreError>>, PgError> {
         let leases: Vec<&LeaseRef> = reports.iter().map(|report| &report.lease).collect();
         let mut updates = LeaseUpdates::new(self.outbox().await?);
-        let (transaction, mut rows) =
-            Self::lock_leased(self.database.connection().await?, &leases).await?;
+        let (transaction, mut rows) = self.lock_leased(None, &leases).await?;
         let histories = StoredHistories::read(&transaction, rows.values()).await?;
         let now = self.clock.now();
         let mut cached = Vec::new();
@@ -135,6 +141,7 @@ impl Inner {
                 // Unknown here, so assume that a limit counts it.
                 counted: true,
                 steps: StepCount::default(),
+                shared: None,
             });
             results.push(Ok(()));
         }
@@ -144,6 +151,18 @@ impl Inner {
         }
         Ok(results)
     }
+}
+
+/// Extends leases. Returns those that exist, and whether their cancellation was requested.
+async fn renew_over(
+    client: &Client,
+    leases: &[&LeaseRef],
+    until: Timestamp,
+) -> Result<HashMap<LeaseRef, bool>, PgError> {
+    let (tenants, ids, epochs) = lease_columns(leases.iter().copied());
+    let rows = query_unprepared(client, sql::RENEW, &[&tenants, &ids, &epochs, &until]).await?;
+    let renewed: Vec<(LeaseRef, bool)> = read_all(&rows)?;
+    Ok(renewed.into_iter().collect())
 }
 
 from_columns! {

@@ -69,7 +69,12 @@ impl Inner {
                 chunks: to_json(&chunks)?,
             });
         }
-        self.run(sql::APPEND_OUTPUT, &columns.params()).await?;
+        let appended_rows = self.run(sql::APPEND_OUTPUT, &columns.params()).await?;
+        if appended_rows < appended.len()
+            && self.split_leases(appended.iter().map(|chunks| &chunks.lease)).await?
+        {
+            self.run(sql::APPEND_OUTPUT, &columns.params()).await?;
+        }
         self.notify.output_appended();
         Ok(())
     }

@@ -27,6 +27,8 @@ pub(super) struct JobRow {
     claim: Option<Event>,
     /// The final event, if the job was read as finished.
     end: Option<Event>,
+    /// True if the job was read with a shared lease, which has to be split before the job is written.
+    pub(super) is_lease_shared: bool,
 }
 
 impl JobRow {
@@ -39,6 +41,7 @@ impl JobRow {
         let mut rest = columns.clone();
         entry.tally = rows::usage_meter(rest.seek("key_id")?, claimed_at)?;
         entry.webhook = rest.get()?;
+        let is_lease_shared = rest.get()?;
         let claim = claimed_at.map(|at| claim_event(&entry, settled_version + 1, at));
         let mut end = None;
         if let Some(at) = entry.job.completed_at {
@@ -48,7 +51,7 @@ impl JobRow {
             end = Some(end_event(&entry.job, replica, at));
         }
         let read_as = (entry.job.version, entry.epoch);
-        Ok(Self { read_as, run_at: entry.job.run_at, claim, end, entry })
+        Ok(Self { read_as, run_at: entry.job.run_at, claim, end, is_lease_shared, entry })
     }
 
     /// Reads a row that has no other columns.
@@ -59,7 +62,8 @@ impl JobRow {
     /// Returns the row of a job that is being submitted.
     pub(super) fn submitted(entry: StoredJob) -> Self {
         let read_as = (entry.job.version, entry.epoch);
-        Self { read_as, run_at: entry.job.run_at, claim: None, end: None, entry }
+        let run_at = entry.job.run_at;
+        Self { read_as, run_at, claim: None, end: None, is_lease_shared: false, entry }
     }
 
     /// Returns the row after its claim was written, with the claim's event derived from the lease.
@@ -68,6 +72,18 @@ impl JobRow {
         self.entry.written();
         self.read_as = (self.entry.job.version, self.entry.epoch);
         self
+    }
+
+    /// Returns whether the state of a claimed job follows from its claim, so that it needs no lease of its own: in
+    /// its first attempt, if nothing changed the job before.
+    pub(super) fn may_share_lease(&self) -> bool {
+        let StoredJob { job, epoch, .. } = &self.entry;
+        *epoch == 1
+            && job.version == 2
+            && job.attempt == 1
+            && job.cancel_requested_at.is_none()
+            && job.forked_from.is_none()
+            && !job.has_payload
     }
 
     /// Returns whether this lease is the job's current one.

@@ -7,10 +7,11 @@
 use std::collections::{HashMap, HashSet};
 
 use super::connection::columns::{int, read_all};
-use super::connection::database::{Connection, Transaction};
+use super::connection::database::Transaction;
 use super::connection::error::PgError;
 use super::connection::params::Param;
 use super::lease_cache::CachedLease;
+use super::leases::shared::SharedSettlements;
 use super::row::JobRow;
 use super::settle_batch::{SettleBatch, released_limit};
 use super::{Inner, sql};
@@ -79,12 +80,18 @@ impl Inner {
         let mut expected: HashMap<TenantJob, (usize, SettleResult)> = HashMap::new();
         // A shorter statement does if all jobs are finished, no limit counts them and nothing is announced.
         let mut is_short = true;
+        let mut shared = SharedSettlements::default();
         for (index, settlement) in settlements.iter().enumerate() {
             let Some(cached) = self.lease_cache.take(&settlement.lease) else { continue };
-            let CachedLease { mut row, history, events, counted, steps } = cached;
+            let CachedLease { mut row, history, events, counted, steps, shared: lease } = cached;
             let has_blobs = row.entry.job.has_payload || !settlement.artifacts.is_empty();
             if has_blobs || settlement.tokens != Tokens::default() {
                 // Needs further writes in the same transaction.
+                continue;
+            }
+            if let Some(lease) = lease.filter(|lease| !lease.is_split()) {
+                // A job that needs more than its final state written is left to `settle_locked`.
+                drop(shared.push(lease, row, (index, settlement), now));
                 continue;
             }
             let Ok(result) = row.entry.settle(settlement, now) else { continue };
@@ -101,15 +108,17 @@ impl Inner {
                 is_short &= settled.status.is_terminal() && !counted;
             }
         }
-        if expected.is_empty() {
-            return;
-        }
         let mut settle = |(index, settled): (usize, SettleResult)| {
             if let Some(slot) = results.get_mut(index) {
                 *slot = Some(Ok(settled));
             }
         };
         // After an error, `settle_locked` finds out what was committed.
+        let settled = self.settle_shared(shared, now).await;
+        settled.unwrap_or_default().into_iter().for_each(&mut settle);
+        if expected.is_empty() {
+            return;
+        }
         let mut outbox = std::mem::take(&mut batch.outbox);
         if is_short && outbox.is_empty() {
             let ended = self.first::<u64>(sql::END_JOBS, &batch.short_params(&now)).await;
@@ -146,8 +155,7 @@ impl Inner {
     ) -> Result<Vec<Result<SettleResult, StoreError>>, PgError> {
         let leases: Vec<&LeaseRef> = settlements.iter().map(|one| &one.lease).collect();
         let mut batch = SettleBatch::new(self.outbox().await?);
-        let (transaction, mut rows) =
-            Self::lock_leased(self.database.connection().await?, &leases).await?;
+        let (transaction, mut rows) = self.lock_leased(None, &leases).await?;
         let histories = StoredHistories::read(&transaction, rows.values()).await?;
         let now = self.clock.now();
         let mut results = Vec::with_capacity(settlements.len());
@@ -176,22 +184,36 @@ impl Inner {
         Ok(results)
     }
 
-    /// Begins a transaction, locks these leases in it and reads their jobs.
+    /// Begins a transaction, as `tenant` if given, locks these leases in it and reads their jobs. Splits shared
+    /// leases before.
     pub(super) async fn lock_leased(
-        connection: Connection,
+        &self,
+        tenant: Option<&TenantId>,
         leases: &[&LeaseRef],
     ) -> Result<(Transaction, HashMap<TenantJob, JobRow>), PgError> {
         let (tenants, ids, epochs) = lease_columns(leases.iter().copied());
         let lock: &[&dyn Param] = &[&tenants, &ids, &epochs];
         let read: &[&dyn Param] = &[&tenants, &ids];
-        let (transaction, rows) =
-            connection.begin((sql::LOCK_LEASES, lock), Some((sql::ENTRIES, read))).await?;
-        let mut read = HashMap::with_capacity(rows.len());
-        for row in &rows {
-            let row = JobRow::from(row)?;
-            read.insert(job_key(&row.entry.job), row);
+        let mut may_split = true;
+        loop {
+            let connection = match tenant {
+                Some(tenant) => self.database.tenant_connection(tenant).await?,
+                None => self.database.connection().await?,
+            };
+            let (transaction, rows) =
+                connection.begin((sql::LOCK_LEASES, lock), Some((sql::ENTRIES, read))).await?;
+            let mut read = HashMap::with_capacity(rows.len());
+            for row in &rows {
+                let row = JobRow::from(row)?;
+                read.insert(job_key(&row.entry.job), row);
+            }
+            if !(may_split && read.values().any(|row| row.is_lease_shared)) {
+                return Ok((transaction, read));
+            }
+            transaction.roll_back().await?;
+            self.split_leases(leases.iter().copied()).await?;
+            may_split = false;
         }
-        Ok((transaction, read))
     }
 }
 

@@ -32,6 +32,7 @@ statements! {
     "settle" {
         END_ATTEMPTS = "end_attempts";
         END_JOBS = "end_jobs";
+        END_SHARED_JOBS = "end_shared_jobs";
         HISTORIES = "histories";
     }
     "leases" {
@@ -42,6 +43,8 @@ statements! {
         RECORD_WORK_DIR = "record_work_dir";
         RENEW = "renew";
         SAVE_LEASES = "save_leases";
+        SPLIT_LEASES_OF_CLAIM = "split_leases_of_claim";
+        SPLIT_LEASES_OF_JOBS = "split_leases_of_jobs";
         STORED_STEPS = "stored_steps";
         TRIM_OUTPUT = "trim_output";
     }
@@ -78,6 +81,7 @@ statements! {
         ADD_USAGE = "add_usage";
         BLOBS_TO_DELETE = "blobs_to_delete";
         DELETE_EXPIRED = "delete_expired";
+        DELETE_SHARED_LEASES = "delete_shared_leases";
         EXPIRE_PAYLOADS = "expire_payloads";
         EXPIRED_PAYLOADS = "expired_payloads";
         FORGET_BLOBS = "forget_blobs";
@@ -90,6 +94,7 @@ statements! {
         RECORD_DELETIONS = "record_deletions";
         RETRY_DELETIONS = "retry_deletions";
         ROLL_UP_USAGE = "roll_up_usage";
+        SPLIT_EXPIRED_LEASES = "split_expired_leases";
         WORK_DIRS = "work_dirs";
     }
     "accounts" {

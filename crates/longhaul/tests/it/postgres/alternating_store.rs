@@ -30,8 +30,9 @@ pub(crate) struct AlternatingStore {
 
 impl AlternatingStore {
     pub(crate) fn open_now(url: &str, clock: &Clock) -> Self {
+        let open = || open_now(url, clock.clone()).always_sharing_leases();
         Self {
-            stores: [open_now(url, clock.clone()), open_now(url, clock.clone())],
+            stores: [open(), open()],
             calls: AtomicUsize::new(0),
             claims: AtomicUsize::new(0),
             claimers: Mutex::default(),

@@ -70,6 +70,16 @@ pub(crate) async fn harness() -> StoreHarness {
         .reopened_by(move |clock| open_now(&url, clock))
 }
 
+/// Opens a store on a new database that shares the lease of every job that can share one.
+pub(crate) async fn sharing_harness() -> StoreHarness {
+    let database = TestDatabase::create().await;
+    let (clock, url) = (StoreHarness::clock(), database.url());
+    let store = PostgresStore::open(&url, clock.clone()).await.unwrap().always_sharing_leases();
+    StoreHarness::new(store, clock)
+        .keeping(database)
+        .reopened_by(move |clock| open_now(&url, clock).always_sharing_leases())
+}
+
 /// Opens a store from synchronous code.
 pub(crate) fn open_now(url: &str, clock: Clock) -> PostgresStore {
     let opening = PostgresStore::open(url, clock);

@@ -152,6 +152,9 @@ impl Simulation {
             ensure!(self.jobs[&id].status() != Status::Running, "[19] {id} still runs");
             self.purge_one(id).await?;
         }
+        // Deletes leases whose jobs have all finished.
+        self.outlast_leases();
+        self.rescue().await?;
         for _ in 0..10 {
             self.look_at_usage().await?;
             self.roll_up().await?;

@@ -49,7 +49,7 @@ impl StoreFactory for InPostgres {
         let looking = async {
             let client = self.database.connect().await;
             // Ids of deleted jobs are kept on purpose, and so are rows without a job.
-            for table in ["jobs", "ready", "leases", "steps"] {
+            for table in ["jobs", "ready", "leases", "shared_leases", "steps"] {
                 let count = format!("SELECT count(*) FROM longhaul.{table}");
                 let rows: i64 = client.query_one(&count, &[]).await.unwrap().get(0);
                 if rows > 0 {
@@ -65,6 +65,14 @@ impl StoreFactory for InPostgres {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_plans_keep_invariants_in_postgres() {
     let open = |url: &str, clock: &Clock| Arc::new(open_now(url, clock.clone())) as Arc<dyn Store>;
+    hold_promises(runs(), || Box::new(InPostgres::new(open))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_plans_keep_invariants_in_postgres_with_shared_leases() {
+    let open = |url: &str, clock: &Clock| {
+        Arc::new(open_now(url, clock.clone()).always_sharing_leases()) as Arc<dyn Store>
+    };
     hold_promises(runs(), || Box::new(InPostgres::new(open))).await;
 }
 

@@ -1,7 +1,7 @@
 //! Hand-off: a job that is submitted to a replica with a free slot gets its lease in the submission's own
 //! transaction, which saves a commit.
 
-use super::{ClaimedJob, lease};
+use super::{OwnLease, lease};
 use crate::store::postgres::connection::columns::{read_first, without_nul};
 use crate::store::postgres::connection::error::PgError;
 use crate::store::postgres::connection::params::Param;
@@ -53,7 +53,7 @@ impl Inner {
             return Ok(None);
         }
         let row = row.claimed(now);
-        let claimed = ClaimedJob::new(&row, None)?;
+        let claimed = OwnLease::new(&row, None)?;
 
         let (jobs, entries) = (std::slice::from_ref(new), std::slice::from_ref(&accepted));
         let batch = submit_batch(jobs, entries)?;
@@ -91,6 +91,7 @@ impl Inner {
             events: None,
             counted: false,
             steps: StepCount::known(Some(0)),
+            shared: None,
         });
         self.notify.jobs_changed();
         let record = JobRow::new_record(accepted);

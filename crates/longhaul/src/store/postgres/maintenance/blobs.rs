@@ -86,10 +86,14 @@ impl Inner {
     ) -> Result<(), PgError> {
         let (epoch, now) = (int(lease.epoch), self.clock.now());
         let params: &[&dyn Param] = &[&lease.tenant, &lease.job, &epoch, &path, &replica, &now];
-        if self.run(sql::RECORD_WORK_DIR, params).await? == 0 {
-            return Err(StoreError::LeaseLost.into());
+        if self.run(sql::RECORD_WORK_DIR, params).await? > 0 {
+            return Ok(());
         }
-        Ok(())
+        let is_split = self.split_leases(std::iter::once(lease)).await?;
+        if is_split && self.run(sql::RECORD_WORK_DIR, params).await? > 0 {
+            return Ok(());
+        }
+        Err(StoreError::LeaseLost.into())
     }
 
     /// Fails jobs that were not claimed before their payload expired.

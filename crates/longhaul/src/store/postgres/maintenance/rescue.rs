@@ -19,6 +19,7 @@ impl Inner {
         if let Err(error) = self.maintain_lane_cursors().await {
             tracing::warn!(error = %to_store_error(error), "cannot look after lanes");
         }
+        retrying!(self.maintain_shared_leases(self.clock.now()))?;
         Ok(retrying!(self.try_rescue(count))?)
     }
 

@@ -11,3 +11,4 @@ CROSS JOIN LATERAL (
 ) AS lease
 WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL
 ON CONFLICT DO NOTHING
+RETURNING id

@@ -1,9 +1,10 @@
 -- The schema of version 0.1.
 --
 -- A job is a row in `jobs`. While it is pending it also has a narrow row in `ready` (or `incoming`), while it
--- runs one in `leases`, and when it has finished one in `finished`. `jobs` is written when a job is accepted
--- and when it returns to the queue, and does not change when it finishes. The tenant comes first in every
--- key, so that the schema can be distributed by tenant. Instants are milliseconds since 1970.
+-- runs one in `leases` (or it is named in one of `shared_leases`), and when it has finished one in `finished`.
+-- `jobs` is written when a job is accepted and when it returns to the queue, and does not change when it
+-- finishes. The tenant comes first in every key, so that the schema can be distributed by tenant. Instants are
+-- milliseconds since 1970.
 --
 -- No index of `jobs` contains a column that changes, and the fill factor leaves some room on each page: so
 -- the new version of a row that returns to the queue mostly stays on its page and touches no index (a HOT
@@ -161,6 +162,30 @@ CREATE TABLE longhaul.leases (
 ) WITH (
     fillfactor = 70,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+    autovacuum_vacuum_insert_scale_factor = 1, autovacuum_vacuum_cost_delay = 0
+);
+
+-- Shared leases: one row for several first attempts of a tenant and queue that were claimed together, instead of
+-- a row in `leases` for each. Only for jobs whose row in `jobs` has never changed: the state of their attempt
+-- follows from the claim. A settlement holds a key share lock on the row and inserts into `finished`. All else that
+-- happens to one of the jobs splits the lease first (`split_leases`), under a lock that waits for settlements.
+CREATE TABLE longhaul.shared_leases (
+    claimed_at bigint NOT NULL,
+    lease_until bigint NOT NULL,
+    -- Identifies the claim, as in `leases`.
+    claim bigint NOT NULL,
+    tenant_id text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    -- The lowest and the highest of the ids.
+    first_id text COLLATE "C" NOT NULL,
+    last_id text COLLATE "C" NOT NULL,
+    replica text NOT NULL,
+    code_version text,
+    -- Separated by spaces. Includes jobs that have finished since.
+    ids text COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant_id, last_id)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_insert_scale_factor = 1, autovacuum_vacuum_cost_delay = 0
 );
 
@@ -479,9 +504,9 @@ SELECT
     j.payload_bytes,
     f.id IS NOT NULL OR j.metered AS metered,
     j.metered_steps + coalesce(f.steps, 0) AS metered_steps,
-    j.webhook
+    j.webhook,
+    coalesce(l.is_shared, false) AS is_lease_shared
 FROM longhaul.jobs AS j
-LEFT JOIN longhaul.leases AS l ON l.tenant_id = j.tenant_id AND l.id = j.id
 -- One lookup per status. With a list of statuses the planner may filter all finished jobs of the tenant.
 LEFT JOIN LATERAL (
     SELECT * FROM longhaul.finished WHERE tenant_id = j.tenant_id AND status = 'completed' AND id = j.id
@@ -490,7 +515,24 @@ LEFT JOIN LATERAL (
     UNION ALL
     SELECT * FROM longhaul.finished WHERE tenant_id = j.tenant_id AND status = 'cancelled' AND id = j.id
     LIMIT 1
-) AS f ON true;
+) AS f ON true
+-- A lease of its own, or the one that it shares.
+LEFT JOIN LATERAL (
+    SELECT
+        id, attempt, version, epoch, started_at, claimed_at, lease_until, cancel_requested_at, replica,
+        code_version, phase, progress, events, false AS is_shared
+    FROM longhaul.leases
+    WHERE tenant_id = j.tenant_id AND id = j.id AND f.id IS NULL
+    UNION ALL
+    SELECT
+        j.id, 1, 2, 1, claimed_at, claimed_at, lease_until, NULL, replica,
+        code_version, NULL, NULL, NULL, true
+    FROM longhaul.shared_leases
+    WHERE
+        tenant_id = j.tenant_id AND last_id >= j.id AND first_id <= j.id AND strpos(ids, j.id) > 0
+        AND f.id IS NULL AND j.version = 1
+    LIMIT 1
+) AS l ON true;
 
 -- Jobs that are known to be pending, read without looking for a lease or a final state. Has the columns of
 -- `records`.
@@ -502,7 +544,8 @@ SELECT
     code_version, forked_from, parent_id, has_payload, NULL::text AS artifacts, attempt_base, charge, epoch,
     NULL::text AS replica, NULL::bigint AS lease_until, retention_completed_ms, retention_failed_ms,
     version AS settled_version, NULL::bigint AS claimed_at, history, NULL::text AS events,
-    NULL::text AS result, input, key_id, run_ms, payload_bytes, metered, metered_steps, webhook
+    NULL::text AS result, input, key_id, run_ms, payload_bytes, metered, metered_steps, webhook,
+    false AS is_lease_shared
 FROM longhaul.jobs;
 
 -- `records` without the columns that may be large.
@@ -513,8 +556,54 @@ SELECT
     cancel_requested_at, timeout_ms, code_version, forked_from, parent_id, has_payload, artifacts,
     attempt_base, charge, epoch, replica, lease_until, retention_completed_ms,
     retention_failed_ms, settled_version,
-    claimed_at, key_id, run_ms, payload_bytes, metered, metered_steps, webhook
+    claimed_at, key_id, run_ms, payload_bytes, metered, metered_steps, webhook, is_lease_shared
 FROM longhaul.records;
+
+-- Running jobs with a shared lease.
+CREATE VIEW longhaul.shared_jobs AS
+SELECT
+    lease.tenant_id, member.id COLLATE "C" AS id, lease.queue, lease.claimed_at, lease.lease_until, lease.claim,
+    lease.replica, lease.code_version, lease.last_id
+FROM longhaul.shared_leases AS lease
+CROSS JOIN LATERAL unnest(string_to_array(lease.ids, ' ')) AS member (id)
+CROSS JOIN LATERAL (
+    SELECT FROM longhaul.records
+    WHERE tenant_id = lease.tenant_id AND id = member.id AND is_lease_shared
+    LIMIT 1
+) AS running;
+
+-- Replaces shared leases by leases of their own for the jobs that are still running. Returns the number of those.
+-- The second statement must not share a snapshot with the first, which waits for settlements: otherwise it would
+-- not see the jobs that they have finished. So this is a function and not a statement.
+CREATE FUNCTION longhaul.split_leases(tenants text[], last_ids text[]) RETURNS bigint
+LANGUAGE plpgsql VOLATILE STRICT
+AS $$
+DECLARE
+    split bigint;
+BEGIN
+    PERFORM FROM longhaul.shared_leases AS lease
+    INNER JOIN (SELECT DISTINCT * FROM unnest(tenants, last_ids)) AS wanted (tenant_id, last_id)
+        USING (tenant_id, last_id)
+    ORDER BY lease.tenant_id, lease.last_id
+    FOR UPDATE OF lease;
+
+    INSERT INTO longhaul.leases (
+        tenant_id, id, queue, epoch, version, attempt, started_at, code_version, replica, claimed_at,
+        lease_until, claim
+    )
+    SELECT
+        tenant_id, id, queue, 1, 2, 1, claimed_at, code_version, replica, claimed_at, lease_until, claim
+    FROM longhaul.shared_jobs AS job
+    INNER JOIN (SELECT DISTINCT * FROM unnest(tenants, last_ids)) AS wanted (tenant_id, last_id)
+        USING (tenant_id, last_id);
+    GET DIAGNOSTICS split = ROW_COUNT;
+
+    DELETE FROM longhaul.shared_leases AS lease
+    USING unnest(tenants, last_ids) AS wanted (tenant_id, last_id)
+    WHERE lease.tenant_id = wanted.tenant_id AND lease.last_id = wanted.last_id;
+    RETURN split;
+END
+$$;
 
 -- Submission by SQL, inside a transaction of the caller.
 
@@ -840,6 +929,7 @@ SELECT longhaul.enable_rls('longhaul.finished', 'tenant_id');
 SELECT longhaul.enable_rls('longhaul.lanes', 'tenant_id');
 SELECT longhaul.enable_rls('longhaul.ready', 'tenant_id');
 SELECT longhaul.enable_rls('longhaul.leases', 'tenant_id');
+SELECT longhaul.enable_rls('longhaul.shared_leases', 'tenant_id');
 SELECT longhaul.enable_rls('longhaul.steps', 'tenant_id');
 SELECT longhaul.enable_rls('longhaul.output_chunks', 'tenant_id');
 SELECT longhaul.enable_rls('longhaul.paused_queues', 'tenant_id');

@@ -7,8 +7,8 @@ SELECT
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
     AS asked (tenant_id, id, epoch, first)
 LEFT JOIN LATERAL (
-    SELECT epoch FROM longhaul.leases
-    WHERE tenant_id = asked.tenant_id AND id = asked.id
+    SELECT epoch FROM longhaul.records
+    WHERE tenant_id = asked.tenant_id AND id = asked.id AND status = 'running'
     LIMIT 1
 ) AS lease ON true
 LEFT JOIN LATERAL (

@@ -18,6 +18,11 @@ FROM (
     WHERE tenant_id < '~'
     GROUP BY queue
     UNION ALL
+    SELECT queue, 0, 0, count(*)
+    FROM longhaul.shared_jobs
+    WHERE tenant_id < '~'
+    GROUP BY queue
+    UNION ALL
     SELECT name, count(*), 0, 0
     FROM longhaul.paused_queues
     WHERE tenant_id < '~'

@@ -20,6 +20,11 @@ FROM (
     WHERE tenant_id = $1::text
     GROUP BY queue
     UNION ALL
+    SELECT queue, false, 0, count(*), NULL
+    FROM longhaul.shared_jobs
+    WHERE tenant_id = $1::text
+    GROUP BY queue
+    UNION ALL
     SELECT name, true, 0, 0, NULL FROM longhaul.paused_queues WHERE tenant_id = $1::text
 ) AS counts (queue, paused, pending, running, due_at)
 GROUP BY queue

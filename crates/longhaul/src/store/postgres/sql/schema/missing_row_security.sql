@@ -22,6 +22,7 @@ needed (name, privileges) AS (
     ('lanes', 'SELECT, INSERT, UPDATE'),
     ('ready', 'SELECT, INSERT, DELETE'),
     ('leases', 'SELECT, UPDATE'),
+    ('shared_leases', 'SELECT'),
     ('steps', 'SELECT, INSERT, DELETE'),
     ('output_chunks', 'SELECT'),
     ('paused_queues', 'SELECT, INSERT, DELETE'),
@@ -34,7 +35,8 @@ needed (name, privileges) AS (
     ('audit', 'SELECT'),
     ('endpoints', 'SELECT'),
     ('records', 'SELECT'),
-    ('entries', 'SELECT')
+    ('entries', 'SELECT'),
+    ('shared_jobs', 'SELECT')
 ),
 
 relations AS (
