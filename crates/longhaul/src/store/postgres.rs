@@ -58,7 +58,7 @@ mod tests;
 mod transfer;
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex};
 
 use tokio::runtime::Handle;
@@ -193,7 +193,7 @@ impl PostgresStore {
     #[cfg(feature = "failpoints")]
     #[must_use]
     pub fn always_sharing_leases(self) -> Self {
-        self.inner.always_shares_leases.store(true, Ordering::Relaxed);
+        self.inner.always_shares_leases.store(true, std::sync::atomic::Ordering::Relaxed);
         self
     }
 }

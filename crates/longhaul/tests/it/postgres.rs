@@ -14,6 +14,7 @@ mod proxy;
 mod quarantine;
 mod restarts;
 mod row_security;
+mod shared_leases;
 mod stalls;
 mod tls;
 mod usage;

@@ -5,7 +5,7 @@
 //! 1. [`query`] reads and locks the first due jobs of each lane: the [`candidates`].
 //! 2. [`fairness`](crate::store::fairness) selects among them, round-robin over tenants (over queues for deliveries). With
 //!    limits, [`limits`] repeats both steps until the limits or the jobs are exhausted.
-//! 3. The selected jobs leave the queue and get their leases ([`ClaimBatch`]), or share one ([`ClaimedLanes`]).
+//! 3. The selected jobs leave the queue and get their leases ([`ClaimBatch`]), or share one ([`LeaseGroups`]).
 //! 4. After the commit, the steps that earlier attempts finished are added.
 //!
 //! A job that is submitted to a replica with a free slot needs no claim: see [`hand_off`].
@@ -30,7 +30,7 @@ use super::connection::database::Transaction;
 use super::connection::error::PgError;
 use super::connection::params::Param;
 use super::lease_cache::{CachedLease, StepCount};
-use super::leases::shared::ClaimedLanes;
+use super::leases::shared::LeaseGroups;
 use super::row::JobRow;
 use super::settle::{TenantJob, job_key};
 use super::{Inner, sql};
@@ -128,7 +128,7 @@ impl Inner {
         let lanes = if may_share {
             self.share_leases(&claimed, now)
         } else {
-            ClaimedLanes::new(&claimed, |_| false, usize::MAX)
+            LeaseGroups::new(&claimed, |_| false, usize::MAX)
         };
         let (batch, leases) = self.lease(claimed, counted, &lanes, want, now)?;
         let (replica, expires_at) = (without_nul(&want.replica), now.after(want.lease));
@@ -157,7 +157,7 @@ impl Inner {
         &self,
         claimed: Vec<Candidate>,
         counted: Vec<Option<String>>,
-        lanes: &ClaimedLanes,
+        lanes: &LeaseGroups,
         want: &Claim,
         now: Timestamp,
     ) -> Result<(ClaimBatch, Vec<Lease>), PgError> {

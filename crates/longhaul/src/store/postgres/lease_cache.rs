@@ -14,7 +14,7 @@ use crate::store::{Lease, LeaseRef};
 /// are read from the database again.
 const CACHED_LEASES_MAX: usize = 20_000;
 /// Time for which jobs of a kind get leases of their own, after one of them needed it.
-const OWN_LEASES_KEPT: Duration = Duration::from_secs(60);
+const OWN_LEASES_KEPT: Duration = Duration::from_mins(1);
 
 /// A job as of its claim, or of the last write of its lease.
 #[derive(Clone)]

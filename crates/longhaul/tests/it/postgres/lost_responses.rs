@@ -174,6 +174,34 @@ async fn settlement_with_a_lost_response_ends_its_job_once() {
     assert_eq!(cut.count("leases").await, 0);
 }
 
+/// Jobs that were claimed together share a lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settlement_under_a_shared_lease_with_a_lost_response_ends_its_jobs_once() {
+    const JOBS: usize = 6;
+    let cut = LossyConnection::new().await;
+    for lost in BOTH {
+        for _ in 0..JOBS {
+            cut.bench.pending().await;
+        }
+        let leases = cut.bench.claim(JOBS).await;
+        assert_eq!((leases.len(), cut.count("leases").await), (JOBS, 0), "{lost:?}");
+        let ends = leases.iter().map(|lease| settlement(lease, done())).collect();
+        let settling = cut.bench.store();
+        let settled =
+            cut.losing(lost, "INSERT INTO longhaul.finished", settling.settle(ends)).await;
+        for (lease, settled) in leases.iter().zip(settled) {
+            assert_eq!(settled.unwrap().status, Status::Completed, "{lost:?}");
+            let record = cut.bench.record(lease.job.id).await;
+            let once = [Status::Pending, Status::Running, Status::Completed];
+            assert_eq!(cut.statuses(&record).await, once, "{lost:?}");
+        }
+        // The settlement that was lost on its way split the lease, and jobs of its kind do not share for a while.
+        cut.bench.advance(std::time::Duration::from_mins(2));
+    }
+    assert_eq!(cut.count("leases").await, 0);
+    assert_eq!(cut.count("finished").await, i64::try_from(2 * JOBS).unwrap());
+}
+
 /// A job claimed by another process is settled in a transaction of several statements.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settlement_of_another_process_claim_with_a_lost_response_ends_its_job_once() {

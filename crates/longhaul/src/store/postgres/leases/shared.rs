@@ -73,14 +73,14 @@ type LaneKey<'a> = (&'a TenantId, &'a Name, &'a Name, i32);
 
 /// The lanes of claimed jobs, and the leases that these share.
 #[derive(Default)]
-pub(crate) struct ClaimedLanes {
+pub(crate) struct LeaseGroups {
     leases: SharedLeaseRows,
     lanes: LaneRows,
     /// The shared lease of each claimed job, or `None` if it needs its own.
     of_jobs: Vec<Option<Arc<SharedLease>>>,
 }
 
-impl ClaimedLanes {
+impl LeaseGroups {
     /// Groups claimed jobs by lane. Those that `may_share` accepts get a shared lease if there are at least
     /// `jobs_min` of them.
     pub(crate) fn new(
@@ -255,14 +255,14 @@ impl SharedSettlements {
 
 impl Inner {
     /// Chooses the claimed jobs that share a lease.
-    pub(crate) fn share_leases(&self, claimed: &[Candidate], now: Timestamp) -> ClaimedLanes {
+    pub(crate) fn share_leases(&self, claimed: &[Candidate], now: Timestamp) -> LeaseGroups {
         if self.always_shares_leases.load(Ordering::Relaxed) {
-            return ClaimedLanes::new(claimed, JobRow::may_share_lease, 1);
+            return LeaseGroups::new(claimed, JobRow::may_share_lease, 1);
         }
         let may_share = |row: &JobRow| {
             row.may_share_lease() && self.lease_cache.may_share(&row.entry.job.kind, now)
         };
-        ClaimedLanes::new(claimed, may_share, SHARED_JOBS_MIN)
+        LeaseGroups::new(claimed, may_share, SHARED_JOBS_MIN)
     }
 
     /// Settles jobs with shared leases. Returns the indices and results of those whose lease is still shared.
