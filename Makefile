@@ -147,9 +147,8 @@ mutants: ## Mutate the code and check that a test notices
 	scripts/with-postgres cargo mutants --workspace --all-features --test-tool nextest --no-shuffle $(ARGS)
 
 .PHONY: mutants-sql
-mutants-sql: ## Break one SQL statement at a time and check that the conformance suite notices
-	@scripts/setup-build
-	crates/longhaul/tests/mutants.sh $(ARGS)
+mutants-sql: setup-test ## Break one SQL statement at a time and check that the tests of its store notice
+	@scripts/with-postgres crates/longhaul/tests/mutants.sh $(ARGS)
 
 .PHONY: clean-data
 clean-data: ## Delete ./longhaul-data, the data of `make run`

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Breaks one SQL statement at a time in a scratch copy and expects the conformance suite to fail.
+# Breaks one SQL statement at a time in a scratch copy and expects the tests of its store to fail.
 # A mutant that survives shows a promise of the store that no case tests.
 #
 #   crates/longhaul/tests/mutants.sh [name…]
+#
+# Mutants of Postgres need the URL of a private cluster in TEST_POSTGRES_URL.
 set -euo pipefail
 
 root=$(git -C "$(dirname "$0")" rev-parse --show-toplevel)
@@ -11,7 +13,7 @@ trap 'rm -rf "$scratch"' EXIT
 
 # name | file | sed expression. Every mutant still uses all parameters, because SQLite refuses to bind
 # one that is missing from the statement, and a mutant that fails to run proves nothing.
-mutants=$(
+sqlite_mutants=$(
     cat <<'LIST'
 late-write-accepted|find_held.sql|s/epoch = ?3/epoch >= ?3/
 ended-write-accepted|find_held.sql|s/status = 'running'/status <> 'waiting'/
@@ -41,13 +43,22 @@ list-without-order|list_by_id.sql|s/ORDER BY id DESC/ORDER BY id/
 LIST
 )
 
-wanted() {
-    [ $# -eq 1 ] && return 0
-    local name=$1
-    shift
-    for one in "$@"; do [ "$one" = "$name" ] && return 0; done
-    return 1
-}
+# Likewise, because Postgres cannot infer the type of a parameter that no expression uses.
+postgres_mutants=$(
+    cat <<'LIST'
+late-renewal-kept|leases/renew.sql|s/USING (tenant_id, id, epoch)/USING (tenant_id, id)/
+late-checkpoint-stored|leases/insert_foreign_steps.sql|s/held.epoch = new.epoch/new.epoch > 0/
+late-output-appended|leases/append_output.sql|s/held.epoch = new.epoch/new.epoch > 0/
+live-lease-rescued|maintenance/lock_expired_leases.sql|s/lease_until <= $1/lease_until - 5000 <= $1/
+expired-shared-lease-kept|maintenance/split_expired_leases.sql|s/lease_until <= $1/lease_until <= 0 * $1/
+live-shared-lease-split|maintenance/split_expired_leases.sql|s/lease_until <= $1/lease_until <= 2 * $1/
+shared-lease-not-locked|settle/end_shared_jobs.sql|s/FOR KEY SHARE/LIMIT 1/
+finished-job-leased-again|migrations/0001_initial.sql|s/id = member.id AND is_lease_shared/id = member.id/
+resumed-job-in-shared-lease|migrations/0001_initial.sql|s/AND f.id IS NULL AND j.version = 1/AND f.id IS NULL/
+usage-folded-twice|maintenance/roll_up_usage.sql|s/sum(jobs)::bigint/2 * sum(jobs)::bigint/
+tombstone-skipped|control/delete_job.sql|s/FROM gone$/FROM gone WHERE false/
+LIST
+)
 
 lived=0
 mkdir "$scratch/work"
@@ -56,33 +67,48 @@ cd "$scratch/work"
 # A separate target folder: Cargo names its build output by the path inside the workspace, so other
 # test runs in a shared folder would execute the mutant.
 export CARGO_TARGET_DIR=${MUTANTS_TARGET_DIR:-$root/target/mutants}
-sql=crates/longhaul/src/store/sqlite/sql
 
-suite() {
+sqlite_suite() {
     cargo test --quiet --package longhaul --features conformance --test it -- conformance::in_sqlite_memory
 }
 
-suite >"$scratch/log" 2>&1 || { cat "$scratch/log"; echo "the suite fails without a mutant" >&2; exit 1; }
+postgres_suite() {
+    cargo nextest run --cargo-quiet --package longhaul --all-features --test it --max-fail 1 --no-tests fail \
+        -E 'test(conformance::in_postgres::) | test(in_postgres_sharing_leases::) | test(postgres::shared_leases::)'
+}
 
-while IFS='|' read -r name file edit; do
-    wanted "$name" "$@" || continue
-    cp "$sql/$file" "$scratch/original"
-    # Skips comment lines, so that a match in a comment does not count as a mutation.
-    sed -i -e "/^--/! $edit" "$sql/$file"
-    if cmp -s "$sql/$file" "$scratch/original"; then
-        echo "STALE   $name: $edit changes nothing in $file"
-        lived=$((lived + 1))
-    elif suite >"$scratch/log" 2>&1; then
-        echo "LIVED   $name"
-        lived=$((lived + 1))
-    elif grep -q '^test result: FAILED' "$scratch/log"; then
-        echo "caught  $name by $(grep -c -E '^    conformance::' "$scratch/log") cases"
-    else
-        tail -20 "$scratch/log"
-        echo "BROKEN  $name does not run"
-        lived=$((lived + 1))
-    fi
-    cp "$scratch/original" "$sql/$file"
-done <<<"$mutants"
+# try_mutants STORE LIST [name…]
+try_mutants() {
+    local store=$1 list=$2
+    shift 2
+    # Only those with the given names, if there are any.
+    [ $# -eq 0 ] || list=$(grep -E "^($(IFS='|'; echo "$*"))\|" <<<"$list") || return 0
+    "${store}_suite" >"$scratch/log" 2>&1 ||
+        { cat "$scratch/log"; echo "the suite fails without a mutant" >&2; exit 1; }
+    local sql=crates/longhaul/src/store/$store/sql name file edit
+    while IFS='|' read -r name file edit; do
+        file=$(cd "$sql" && find . -path "*/$file")
+        cp "$sql/$file" "$scratch/original"
+        # Skips comment lines, so that a match in a comment does not count as a mutation.
+        sed -i -e "/^--/! $edit" "$sql/$file"
+        if cmp -s "$sql/$file" "$scratch/original"; then
+            echo "STALE   $name: $edit changes nothing in $file"
+            lived=$((lived + 1))
+        elif "${store}_suite" >"$scratch/log" 2>&1; then
+            echo "LIVED   $name"
+            lived=$((lived + 1))
+        elif grep -q '^ *test result: FAILED' "$scratch/log"; then
+            echo "caught  $name by $(grep -oE 'test [a-z_:]+ \.\.\. FAILED|^    conformance::.*' "$scratch/log" | head -n 1)"
+        else
+            tail -20 "$scratch/log"
+            echo "BROKEN  $name does not run"
+            lived=$((lived + 1))
+        fi
+        cp "$scratch/original" "$sql/$file"
+    done <<<"$list"
+}
+
+try_mutants sqlite "$sqlite_mutants" "$@"
+try_mutants postgres "$postgres_mutants" "$@"
 
 [ "$lived" -eq 0 ] || { echo "$lived mutants were not caught" >&2; exit 1; }

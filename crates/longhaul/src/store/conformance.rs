@@ -126,6 +126,7 @@ macro_rules! store_conformance {
                 lease_on_an_unknown_job_is_lost,
                 lease_with_an_epoch_from_the_future_is_lost,
                 late_worker_cannot_renew,
+                late_renewal_does_not_extend_the_current_lease,
                 late_worker_cannot_report,
                 late_worker_cannot_checkpoint,
                 late_worker_cannot_settle,

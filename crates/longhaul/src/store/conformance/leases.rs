@@ -103,6 +103,17 @@ pub async fn late_worker_cannot_renew(harness: &StoreHarness) {
     assert_untouched(harness, &before).await;
 }
 
+/// A late renewal does not keep the current worker's lease alive either.
+pub async fn late_renewal_does_not_extend_the_current_lease(harness: &StoreHarness) {
+    let (late, current) = harness.superseded().await;
+    harness.advance_short_of(LEASE);
+    assert_eq!(renew(&*harness.store(), &[&late]).await, [Renewal::Lost]);
+    harness.advance(TICK * 2);
+    let rescued = harness.store().rescue(10).await.unwrap();
+    assert_eq!(rescued.len(), 1);
+    assert_eq!(harness.settle(&current, done()).await, Err(StoreError::LeaseLost));
+}
+
 /// Watchers must not see reports of a worker whose lease expired.
 pub async fn late_worker_cannot_report(harness: &StoreHarness) {
     let (late, before) = late_worker(harness).await;
