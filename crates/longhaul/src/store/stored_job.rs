@@ -73,6 +73,29 @@ impl StoredJob {
         Self::begun(job, new.retention, tally, new.webhook.clone(), now)
     }
 
+    /// Returns a pending job as its submission has stored it.
+    pub(super) fn new(
+        job: Job,
+        retention: Retention,
+        tally: UsageMeter,
+        webhook: Option<Box<Webhook>>,
+    ) -> Self {
+        Self {
+            attempt_base: job.attempt,
+            charge: true,
+            epoch: 0,
+            replica: None,
+            lease_until: None,
+            retention,
+            tally,
+            ended: false,
+            webhook,
+            events: Vec::new(),
+            before: Some(PreviousState::of(&job)),
+            job,
+        }
+    }
+
     /// Creates a fork: a new submission of this job with its original number of attempts and API key, which
     /// starts with `steps` finished steps.
     pub(super) fn fork(&self, id: JobId, steps: u64, now: Timestamp) -> Result<Self, StoreError> {
@@ -116,20 +139,7 @@ impl StoredJob {
         webhook: Option<Box<Webhook>>,
         now: Timestamp,
     ) -> Self {
-        let mut entry = Self {
-            attempt_base: job.attempt,
-            charge: true,
-            epoch: 0,
-            replica: None,
-            lease_until: None,
-            retention,
-            tally,
-            ended: false,
-            webhook,
-            events: Vec::new(),
-            before: None,
-            job,
-        };
+        let mut entry = Self { before: None, ..Self::new(job, retention, tally, webhook) };
         entry.record(now, None);
         entry
     }

@@ -4,7 +4,7 @@ use tokio_postgres::Row as DbRow;
 
 use super::connection::columns::{Columns, to_json};
 use super::connection::error::PgError;
-use crate::job::{Event, Job, Record, Status, Timestamp};
+use crate::job::{Event, Job, Record, Status, Timestamp, UsageMeter};
 use crate::store::LeaseRef;
 use crate::store::columns::ReadColumns;
 use crate::store::rows;
@@ -52,6 +52,49 @@ impl JobRow {
         }
         let read_as = (entry.job.version, entry.epoch);
         Ok(Self { read_as, run_at: entry.job.run_at, claim, end, is_lease_shared, entry })
+    }
+
+    /// Reads the columns of `claim_heads.sql` that a submission has written, as a job that has not changed since.
+    pub(super) fn read_new(columns: &mut Columns<'_>) -> Result<Self, PgError> {
+        let (tenant, id) = columns.get()?;
+        let (kind, queue) = columns.get()?;
+        let (priority, max_attempts) = columns.get()?;
+        let (labels, idempotency_key) = columns.get()?;
+        let (created_at, run_at) = columns.get()?;
+        let (timeout, parent_id, has_payload) = columns.get()?;
+        let retention = columns.get()?;
+        let (key, payload_bytes) = columns.get()?;
+        let webhook = columns.get()?;
+        let job = Job {
+            tenant,
+            id,
+            kind,
+            queue,
+            status: Status::Pending,
+            phase: None,
+            priority,
+            attempt: 0,
+            max_attempts,
+            progress: None,
+            labels,
+            version: 1,
+            idempotency_key,
+            created_at,
+            run_at,
+            started_at: None,
+            completed_at: None,
+            expires_at: None,
+            error: None,
+            cancel_requested_at: None,
+            timeout,
+            code_version: None,
+            forked_from: None,
+            parent_id,
+            has_payload,
+            artifacts: Vec::new(),
+        };
+        let tally = UsageMeter { key, payload_bytes, ..UsageMeter::default() };
+        Ok(Self::submitted(StoredJob::new(job, retention, tally, webhook)))
     }
 
     /// Reads a row that has no other columns.

@@ -8,14 +8,23 @@ use longhaul::store::{Claim, FlowLimit, FlowLimits};
 
 use super::database::TestDatabase;
 
+/// A new job that cannot be read, and one that has changed since its submission.
+const DAMAGES: [&str; 2] = ["webhook = '{'", "error = '{', version = 2"];
+
 /// Damages the first of two queued jobs and claims one job at a time, twice.
 async fn second_job_is_claimed(limits: FlowLimits) {
+    for damage in DAMAGES {
+        second_job_is_claimed_after(damage, limits.clone()).await;
+    }
+}
+
+async fn second_job_is_claimed_after(damage: &str, limits: FlowLimits) {
     let database = TestDatabase::create().await;
     let clock = StoreHarness::clock();
     let store = PostgresStore::open(&database.url(), clock.clone()).await.unwrap();
     let bench = StoreHarness::new(store, clock);
     let (damaged, sound) = (bench.pending().await, bench.pending().await);
-    let damage = format!("UPDATE longhaul.jobs SET error = '{{' WHERE id = '{}'", damaged.id);
+    let damage = format!("UPDATE longhaul.jobs SET {damage} WHERE id = '{}'", damaged.id);
     database.connect().await.batch_execute(&damage).await.unwrap();
     let want = Claim { limits: Arc::new(limits), ..bench.want(1) };
     let mut claimed = Vec::new();
@@ -23,7 +32,7 @@ async fn second_job_is_claimed(limits: FlowLimits) {
         claimed.extend(bench.store().claim(&want).await.unwrap().leases);
     }
     let ids: Vec<_> = claimed.iter().map(|lease| lease.job.id).collect();
-    assert_eq!(ids, [sound.id]);
+    assert_eq!(ids, [sound.id], "{damage}");
     drop(bench);
 }
 

@@ -10,10 +10,11 @@ use crate::job::{Job, Json, Name, TenantId};
 use crate::store::columns::ReadColumns;
 use crate::store::fairness::{CandidateSelector, RankedJob};
 use crate::store::limits::{LimitCheck, LimitKey};
-use crate::store::postgres::connection::columns::Columns;
+use crate::store::postgres::connection::columns::{Columns, unreadable};
 use crate::store::postgres::connection::database::Transaction;
 use crate::store::postgres::connection::error::PgError;
 use crate::store::postgres::row::JobRow;
+use crate::store::postgres::sql;
 
 /// A due job that the claim may take.
 pub(crate) struct Candidate {
@@ -25,19 +26,52 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// Reads a row of `claim_heads.sql` or `claimed_before.sql`.
+    /// Reads a row of `claim_heads.sql`. Returns none if the job has changed since its submission.
+    fn read_new(row: &DbRow) -> Result<Option<Self>, PgError> {
+        let mut columns = Columns::of(row);
+        let job = JobRow::read_new(&mut columns)?;
+        let (input, is_new, ready_ctid) = columns.get()?;
+        Ok(Some(Self { row: job, input, history: None, ready_ctid }).filter(|_| is_new))
+    }
+
+    /// Reads a complete record.
     pub(crate) fn read(row: &DbRow) -> Result<Self, PgError> {
         let mut columns = Columns::of(row);
         let row = JobRow::read(&mut columns)?;
         let history = columns.get()?;
         // A pending job has neither events of a lease nor a result.
         let (_, _): (Option<String>, Option<String>) = columns.get()?;
-        let input = columns.get()?;
-        Ok(Self { row, input, history, ready_ctid: columns.seek("ready_ctid")?.get()? })
+        Ok(Self { row, input: columns.get()?, history, ready_ctid: None })
     }
 
     pub(crate) fn job(&self) -> &Job {
         &self.row.entry.job
+    }
+}
+
+/// Records of candidates that have changed since their submission, for example because they are retried.
+struct ChangedJobs(HashMap<(String, String), DbRow>);
+
+impl ChangedJobs {
+    async fn read(transaction: &Transaction, heads: &[DbRow]) -> Result<Self, PgError> {
+        let is_changed = |head: &&DbRow| head.try_get("is_new").is_ok_and(|is_new: bool| !is_new);
+        let keys = heads.iter().filter(is_changed).map(Self::key);
+        let (tenants, ids): (Vec<String>, Vec<String>) = keys.unzip();
+        if ids.is_empty() {
+            return Ok(Self(HashMap::new()));
+        }
+        let records = transaction.query(sql::RECORDS, &[&tenants, &ids]).await?;
+        Ok(Self(records.into_iter().map(|record| (Self::key(&record), record)).collect()))
+    }
+
+    fn key(row: &DbRow) -> (String, String) {
+        let text = |column| row.try_get(column).unwrap_or_default();
+        (text("tenant_id"), text("id"))
+    }
+
+    fn candidate(&self, head: &DbRow) -> Result<Candidate, PgError> {
+        let record = self.0.get(&Self::key(head)).ok_or_else(|| unreadable("it has no record"))?;
+        Ok(Candidate { ready_ctid: head.try_get("ready_ctid")?, ..Candidate::read(record)? })
     }
 }
 
@@ -49,11 +83,18 @@ pub(crate) struct Candidates {
 }
 
 impl Candidates {
-    /// Reads the rows of `claim_heads.sql` and quarantines the unreadable ones.
+    /// Reads the rows of `claim_heads.sql`, and the complete records of jobs that have changed since their
+    /// submission. Quarantines unreadable ones.
     pub(crate) async fn read(transaction: &Transaction, rows: &[DbRow]) -> Result<Self, PgError> {
+        let changed = ChangedJobs::read(transaction, rows).await?;
         let mut candidates = Self { jobs: Vec::with_capacity(rows.len()), lanes: HashMap::new() };
         for row in rows {
-            match Candidate::read(row) {
+            let candidate = match Candidate::read_new(row) {
+                Ok(None) => changed.candidate(row),
+                Ok(Some(candidate)) => Ok(candidate),
+                Err(error) => Err(error),
+            };
+            match candidate {
                 Ok(candidate) => {
                     let job = candidate.job();
                     let (queue, kind) = (job.queue.clone(), job.kind.clone());

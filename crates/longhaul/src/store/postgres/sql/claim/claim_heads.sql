@@ -1,5 +1,5 @@
--- Locks the first due jobs of each lane and returns the columns that their claim needs. Rows of `ready`
--- are identified by ctid, which stays valid as long as the row is locked. Lanes are sorted by tenant and
+-- Locks the first due jobs of each lane and returns what their submission wrote: the columns of a new job that
+-- follow from nothing else, because each costs time for every job. Rows of `ready` are identified by ctid, which stays valid as long as the row is locked. Lanes are sorted by tenant and
 -- queue, starting after $2 and $8, so that they are served round-robin; the caller selects among the rows.
 -- Skips rows that another claim has locked, the queues $6 and the tenants $7, whose limits are exhausted,
 -- and, if $9 is not null, all queues but $9. $10 to $14 are lanes with the due times up to which the caller
@@ -34,7 +34,11 @@ WITH lanes AS (
     LIMIT $4::bigint
 )
 
-SELECT job.*, head.ready_ctid
+SELECT
+    job.tenant_id, job.id, job.kind, job.queue, job.priority, job.max_attempts, job.labels::text AS labels,
+    job.idempotency_key, job.created_at, job.run_at, job.timeout_ms, job.parent_id, job.has_payload,
+    job.retention_completed_ms, job.retention_failed_ms, job.key_id, job.payload_bytes, job.webhook,
+    job.input, job.is_new, head.ready_ctid
 FROM lanes
 CROSS JOIN LATERAL (
     SELECT ctid::text AS ready_ctid, id
@@ -47,7 +51,7 @@ CROSS JOIN LATERAL (
     FOR UPDATE SKIP LOCKED
 ) AS head
 CROSS JOIN LATERAL (
-    SELECT * FROM longhaul.pending
+    SELECT *, version = 1 AND epoch = 0 AND forked_from IS NULL AS is_new FROM longhaul.jobs
     WHERE tenant_id = lanes.tenant_id AND id = head.id
     LIMIT 1
 ) AS job

@@ -1,5 +1,5 @@
 -- Returns the jobs of an earlier claim whose response was lost.
-SELECT job.*, NULL::text AS ready_ctid
+SELECT job.*
 FROM longhaul.leases AS lease
 CROSS JOIN LATERAL (
     SELECT * FROM longhaul.records

@@ -534,20 +534,6 @@ LEFT JOIN LATERAL (
     LIMIT 1
 ) AS l ON true;
 
--- Jobs that are known to be pending, read without looking for a lease or a final state. Has the columns of
--- `records`.
-CREATE VIEW longhaul.pending AS
-SELECT
-    tenant_id, id, kind, queue, 'pending' AS status, NULL::text AS phase, priority, attempt, max_attempts,
-    progress, labels::text AS labels, version, idempotency_key, created_at, run_at, started_at,
-    NULL::bigint AS completed_at, NULL::bigint AS expires_at, error, cancel_requested_at, timeout_ms,
-    code_version, forked_from, parent_id, has_payload, NULL::text AS artifacts, attempt_base, charge, epoch,
-    NULL::text AS replica, NULL::bigint AS lease_until, retention_completed_ms, retention_failed_ms,
-    version AS settled_version, NULL::bigint AS claimed_at, history, NULL::text AS events,
-    NULL::text AS result, input, key_id, run_ms, payload_bytes, metered, metered_steps, webhook,
-    false AS is_lease_shared
-FROM longhaul.jobs;
-
 -- `records` without the columns that may be large.
 CREATE VIEW longhaul.entries AS
 SELECT
