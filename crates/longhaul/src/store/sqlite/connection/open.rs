@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::job::Timestamp;
@@ -271,6 +272,8 @@ fn refuse_network_file_system(_path: &Path) -> Result<(), OpenError> {
 fn set_up(conn: &Connection) -> rusqlite::Result<()> {
     conn.busy_timeout(BUSY_TIMEOUT)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    // Otherwise a statement with a parameter as its LIMIT is prepared again whenever the value is bound.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.pragma_update(None, "foreign_keys", false)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     // Overwrites deleted content, also in pages that become free.

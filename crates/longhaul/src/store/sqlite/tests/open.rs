@@ -209,15 +209,16 @@ async fn running_job_without_a_claim_time_is_metered_when_it_is_rescued() {
     conn.pragma_update(None, "user_version", KNOWN).unwrap();
     let old = "
         INSERT INTO jobs (
-            tenant_id, id, kind, queue, status, priority, paused, attempt, max_attempts,
-            attempt_base, epoch, replica, lease_until, version, labels, fingerprint, created_at,
-            run_at, started_at, retention_completed_ms, retention_failed_ms, has_payload,
-            payload_bytes, history
+            tenant_id, id, kind, queue, priority, attempt, max_attempts, attempt_base, epoch, version,
+            labels, fingerprint, created_at, run_at, retention_completed_ms, retention_failed_ms,
+            has_payload, payload_bytes, input
         ) VALUES (
-            'default', '01K9XG83KB000FET3YVZ75BXD7', 'demo', 'default', 'running', 0, 0, 1, 1,
-            0, 1, 'r1', 5, 2, '{}', zeroblob(32), 1, 1, 1, 1000, 1000, 1, 4711, ''
+            'default', '01K9XG83KB000FET3YVZ75BXD7', 'demo', 'default', 0, 0, 1, 0, 0, 1,
+            '{}', zeroblob(32), 1, 1, 1000, 1000, 1, 4711, 'null'
         );
-        INSERT INTO inputs (seq, input) VALUES (1, 'null')";
+        INSERT INTO leases (
+            seq, epoch, version, attempt, replica, claimed_at, lease_until, started_at, tenant_id, id, queue
+        ) VALUES (1, 1, 2, 1, 'r1', 5, 5, 1, 'default', '01K9XG83KB000FET3YVZ75BXD7', 'default')";
     conn.execute_batch(old).unwrap();
     drop(conn);
     let store = SqliteStore::open(&path, clock()).unwrap();
