@@ -73,7 +73,7 @@ pub(crate) fn record_work_dir(
     path: &str,
     replica: &str,
 ) -> Result<(), SqliteError> {
-    find::leased(tx, lease)?.ok_or(StoreError::LeaseLost)?;
+    find::lease_seq(tx, lease)?.ok_or(StoreError::LeaseLost)?;
     let (tenant, id, at) = (lease.tenant.as_str(), lease.job.to_string(), tx.now.as_millis());
     let none: Option<Vec<u8>> = None;
     let role = BlobRole::Folder.as_str();

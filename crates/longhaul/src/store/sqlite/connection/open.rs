@@ -23,8 +23,9 @@ const WAL_BYTES_KEPT: u32 = 64 * 1024 * 1024;
 /// Connections for lists, beside the one for reads of single jobs.
 const LIST_READERS: usize = 2;
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Greater than the number of statements.
-const STATEMENTS_CACHED: usize = 128;
+/// Greater than the number of statements that begin and end transactions and run checkpoints. All others are in
+/// `Statements`.
+const STATEMENTS_CACHED: usize = 16;
 
 /// An error while opening a database, by the operator's remedy.
 #[derive(Debug, thiserror::Error)]

@@ -34,7 +34,7 @@ pub(crate) fn jobs(
             (None, None) => tx.all(sql::LIST_BY_ID, of_tenant)?,
             (None, Some(Status::Pending)) => tx.all(sql::LIST_PENDING, of_tenant)?,
             (None, Some(Status::Running)) => tx.all(sql::LIST_RUNNING, of_tenant)?,
-            // No job is waiting: a handler that sleeps returns its job to the queue.
+            // No job waits: a handler that sleeps returns its job to the queue.
             (None, Some(Status::Waiting)) => Vec::new(),
             (None, Some(Status::Completed | Status::Failed | Status::Cancelled)) => tx.all(
                 sql::LIST_FINISHED,
