@@ -1,8 +1,8 @@
 //! A job's history: the events that are stored, and those that follow from other columns.
 
 use crate::job::{Event, Job, Status, Timestamp};
+use crate::store::rows;
 use crate::store::sqlite::connection::columns::to_json;
-use crate::store::stored_job::StoredJob;
 
 /// Size in bytes above which a history is cut to [`HISTORY_KEPT`] before events are appended.
 const HISTORY_MAX: usize = 256 * 1024;
@@ -23,20 +23,25 @@ pub(crate) struct DerivedEvents {
 }
 
 impl DerivedEvents {
-    /// Derives the events of a job as it was read, with its version in `jobs`.
-    pub(crate) fn of(stored: &StoredJob, settled_version: u64) -> Self {
-        let job = &stored.job;
-        let claim = stored.tally.claimed_at.map(|at| Event {
+    /// Derives the events of a job that was read with its version in `jobs`, and with the replica and the time of
+    /// its last claim if it is running or finished in an attempt.
+    pub(crate) fn of(
+        job: &Job,
+        settled_version: u64,
+        replica: Option<&str>,
+        claimed_at: Option<Timestamp>,
+    ) -> Self {
+        let claim = claimed_at.map(|at| Event {
             version: settled_version + 1,
             at,
             status: Status::Running,
             attempt: job.attempt,
             phase: None,
-            replica: stored.replica.clone(),
+            replica: replica.map(str::to_owned),
             run_at: None,
             error: None,
         });
-        let end = job.completed_at.map(|at| end_event(job, stored.replica.clone(), at));
+        let end = job.completed_at.map(|at| end_event(job, replica.map(str::to_owned), at));
         Self { settled_version, acceptance: (job.created_at, job.run_at), claim, end }
     }
 
@@ -68,6 +73,25 @@ impl DerivedEvents {
             (None, None) => {}
         }
         Ok(lines)
+    }
+
+    /// Returns all events, of the same parts.
+    pub(crate) fn into_events(
+        self,
+        job: &Job,
+        settled: Option<&str>,
+        since: Option<&str>,
+    ) -> Vec<Event> {
+        let mut events = match settled {
+            Some(lines) => rows::history(lines, job),
+            None => vec![self.acceptance()],
+        };
+        events.extend(self.claim);
+        match since {
+            Some(since) => events.extend(rows::history(since, job)),
+            None => events.extend(self.end),
+        }
+        events
     }
 
     /// Returns whether the new events of a job that finishes follow from its final state.

@@ -14,12 +14,12 @@ const CACHED_LEASES_MAX: usize = 20_000;
 /// the cache after a rollback: so a cached lease is the current one.
 #[derive(Default)]
 pub(crate) struct LeaseCache {
-    leases: HashMap<JobId, JobRow>,
+    leases: HashMap<JobId, Box<JobRow>>,
 }
 
 impl LeaseCache {
     /// Adds a job as it was just written.
-    pub(crate) fn insert(&mut self, row: JobRow) {
+    pub(crate) fn insert(&mut self, row: Box<JobRow>) {
         if self.leases.len() >= CACHED_LEASES_MAX {
             self.leases.clear();
         }
@@ -28,11 +28,11 @@ impl LeaseCache {
 
     /// Returns the job of a current lease.
     pub(crate) fn get(&self, lease: &LeaseRef) -> Option<&JobRow> {
-        self.leases.get(&lease.job).filter(|row| is_leased_by(row, lease))
+        self.leases.get(&lease.job).map(AsRef::as_ref).filter(|row| is_leased_by(row, lease))
     }
 
     /// Removes and returns the job of a current lease.
-    pub(crate) fn take(&mut self, lease: &LeaseRef) -> Option<JobRow> {
+    pub(crate) fn take(&mut self, lease: &LeaseRef) -> Option<Box<JobRow>> {
         self.get(lease)?;
         self.leases.remove(&lease.job)
     }

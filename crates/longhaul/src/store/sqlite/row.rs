@@ -51,7 +51,7 @@ struct QueuePosition {
 impl JobRow {
     /// Creates a row that is not inserted yet.
     pub(crate) fn new(stored: StoredJob, fingerprint: Fingerprint) -> Self {
-        let derived = DerivedEvents::of(&stored, 0);
+        let derived = DerivedEvents::of(&stored.job, 0, None, None);
         Self {
             seq: 0,
             stored,
@@ -204,7 +204,8 @@ impl JobRow {
     fn insert_lease(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
         let (stored, job) = (&self.stored, &self.stored.job);
         let (settled_version, _, _) = self.read_as;
-        self.derived = DerivedEvents::of(stored, settled_version);
+        let (replica, claimed_at) = (stored.replica.as_deref(), stored.tally.claimed_at);
+        self.derived = DerivedEvents::of(job, settled_version, replica, claimed_at);
         tx.run(
             sql::INSERT_LEASE,
             params![
@@ -372,7 +373,8 @@ impl FromRow for JobRow {
         stored.webhook = columns.get()?;
         let (seq, fingerprint, counted) = columns.get()?;
         let (settled_version, has_events) = columns.get()?;
-        let derived = DerivedEvents::of(&stored, settled_version);
+        let replica = stored.replica.as_deref();
+        let derived = DerivedEvents::of(&stored.job, settled_version, replica, claimed_at);
         if stored.job.completed_at.is_some() {
             // The replica and the time of the last claim are those of its event only.
             stored.replica = None;
@@ -395,11 +397,13 @@ impl FromRow for JobRow {
 /// Reads the columns of `record.sql`.
 impl FromRow for Record {
     fn read<C: ReadColumns>(columns: &mut C) -> Result<Self, C::Error> {
-        let JobRow { stored, derived, .. } = columns.get()?;
+        let job: Job = columns.get()?;
+        let replica: Option<String> = columns.get()?;
+        let (claimed_at, settled_version) = columns.get()?;
+        let derived = DerivedEvents::of(&job, settled_version, replica.as_deref(), claimed_at);
         let (settled, since): (Option<String>, Option<String>) = columns.get()?;
         let result = columns.get()?;
-        let lines = derived.lines(settled.as_deref(), since.as_deref());
-        let lines = lines.map_err(C::unreadable)?;
-        Ok(Self { history: rows::history(&lines, &stored.job), job: stored.job, result })
+        let history = derived.into_events(&job, settled.as_deref(), since.as_deref());
+        Ok(Self { job, result, history })
     }
 }

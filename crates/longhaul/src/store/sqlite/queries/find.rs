@@ -36,12 +36,12 @@ fn missing(tx: &Tx<'_>, key: [&str; 2]) -> SqliteError {
 }
 
 /// Returns the row of a job if the lease is current.
-pub(crate) fn leased(tx: &Tx<'_>, lease: &LeaseRef) -> rusqlite::Result<Option<JobRow>> {
+pub(crate) fn leased(tx: &Tx<'_>, lease: &LeaseRef) -> rusqlite::Result<Option<Box<JobRow>>> {
     if let Some(row) = tx.leases.borrow_mut().take(lease) {
         return Ok(Some(row));
     }
     let found = lease_seq(tx, lease)?;
-    found.map(|(seq, _)| JobRow::load(tx, seq)).transpose()
+    found.map(|(seq, _)| JobRow::load(tx, seq).map(Box::new)).transpose()
 }
 
 /// Returns row id and attempt of a job if the lease is current.
