@@ -15,31 +15,32 @@ trap 'rm -rf "$scratch"' EXIT
 # one that is missing from the statement, and a mutant that fails to run proves nothing.
 sqlite_mutants=$(
     cat <<'LIST'
-late-write-accepted|find_held.sql|s/epoch = ?3/epoch >= ?3/
-ended-write-accepted|find_held.sql|s/status = 'running'/status <> 'waiting'/
-late-step-accepted|insert_step.sql|s/epoch = ?3/epoch >= ?3/
-late-renewal-accepted|renew.sql|s/epoch = ?3/epoch >= ?3/
-renewal-hides-cancel|renew.sql|s/cancel_requested_at IS NOT NULL/0/
-live-lease-swept|lost_leases.sql|s/lease_until <= ?1/lease_until <= ?1 + 5000/
-lost-lease-kept|lost_leases.sql|s/lease_until <= ?1/lease_until <= ?1 - 5000/
-sweep-without-limit|lost_leases.sql|s/LIMIT ?2/LIMIT ?2 + 100/
-deleted-early|expired_jobs.sql|s/expires_at <= ?1/expires_at <= ?1 + 1000/
-deleted-late|expired_jobs.sql|s/expires_at <= ?1/expires_at <= ?1 - 1000/
-other-tenants-job|find_job.sql|s/tenant_id = ?1 AND/?1 <> '' AND/
-other-tenants-key|find_key.sql|s/tenant_id = ?1 AND/?1 <> '' AND/
-other-tenants-lease|find_held.sql|s/tenant_id = ?1 AND/?1 <> '' AND/
-fork-shares-too-much|fork_steps.sql|s/position < ?3/position <= ?3/
-fork-shares-nothing|fork_steps.sql|s/?3 IS NULL OR position/?3 IS NOT NULL AND position/
-steps-out-of-order|steps.sql|s/ORDER BY position, /ORDER BY /
-priority-ignored|promote_due.sql|s/priority \* ?3/0 * ?3/
-due-too-early|promote_due.sql|s/run_at <= ?1/run_at <= ?1 + 1000/
-pause-ignored|is_paused.sql|s/name = ?2/name = ?2 || '.'/
-pause-late|pause_jobs.sql|s/rank = NULL/rank = rank/
-resumed-in-no-line|resume_jobs.sql|s/paused = 0, rank/paused = 1, rank/
-resumed-too-early|resume_jobs.sql|s/run_at <= ?3/run_at <= ?3 + 1000000000/
-gone-never-forgotten|forget_tombstones.sql|s/gone_at <= ?1/gone_at <= ?1 * 0/
-list-by-labels-ignored|list_by_id.sql|s/has.value = want.value/1/
-list-without-order|list_by_id.sql|s/ORDER BY id DESC/ORDER BY id/
+late-write-accepted|leases/find_leased.sql|s/epoch = ?3/epoch >= ?3/
+late-renewal-accepted|leases/renew.sql|s/epoch = ?3/epoch >= ?3/
+renewal-hides-cancel|leases/renew.sql|s/cancel_requested_at IS NOT NULL/0/
+live-lease-swept|maintenance/expired_leases.sql|s/lease_until <= ?1/lease_until <= ?1 + 5000/
+lost-lease-kept|maintenance/expired_leases.sql|s/lease_until <= ?1/lease_until <= ?1 - 5000/
+sweep-without-limit|maintenance/expired_leases.sql|s/LIMIT ?2/LIMIT ?2 + 100/
+deleted-early|maintenance/expired_jobs.sql|s/expires_at <= ?1/expires_at <= ?1 + 1000/
+deleted-late|maintenance/expired_jobs.sql|s/expires_at <= ?1/expires_at <= ?1 - 1000/
+other-tenants-job|queries/find_job.sql|s/tenant_id = ?1 AND/?1 <> '' AND/
+other-tenants-key|submit/find_key.sql|s/tenant_id = ?1 AND/?1 <> '' AND/
+other-tenants-lease|leases/find_leased.sql|s/jobs.tenant_id = ?1 AND/?1 <> '' AND/
+fork-shares-too-much|submit/fork_steps.sql|s/position < ?3/position <= ?3/
+fork-shares-nothing|submit/fork_steps.sql|s/?3 IS NULL OR position/?3 IS NOT NULL AND position/
+steps-out-of-order|queries/steps.sql|s/ORDER BY position, /ORDER BY /
+priority-ignored|claim/promote_due.sql|s/priority \* ?3/0 * ?3/
+due-too-early|claim/promote_due.sql|s/run_at <= ?1/run_at <= ?1 + 1000/
+ended-lease-kept|leases/delete_lease.sql|s/seq = ?1/seq = -?1/
+claimed-job-left-in-queue|submit/dequeue.sql|s/id = ?2/id = ?2 || '.'/
+final-status-ignored|queries/list_finished.sql|s/status = ?8/status >= ?8/
+pause-ignored|claim/is_paused.sql|s/name = ?2/name = ?2 || '.'/
+pause-late|control/pause_jobs.sql|s/rank = NULL/rank = rank/
+resumed-in-no-line|control/resume_jobs.sql|s/paused = 0, rank/paused = 1, rank/
+resumed-too-early|control/resume_jobs.sql|s/run_at <= ?3/run_at <= ?3 + 1000000000/
+gone-never-forgotten|maintenance/forget_tombstones.sql|s/gone_at <= ?1/gone_at <= ?1 * 0/
+list-by-labels-ignored|queries/list_by_id.sql|s/has.value = want.value/1/
+list-without-order|queries/list_by_id.sql|s/ORDER BY id DESC/ORDER BY id/
 LIST
 )
 
@@ -87,7 +88,6 @@ try_mutants() {
         { cat "$scratch/log"; echo "the suite fails without a mutant" >&2; exit 1; }
     local sql=crates/longhaul/src/store/$store/sql name file edit
     while IFS='|' read -r name file edit; do
-        file=$(cd "$sql" && find . -path "*/$file")
         cp "$sql/$file" "$scratch/original"
         # Skips comment lines, so that a match in a comment does not count as a mutation.
         sed -i -e "/^--/! $edit" "$sql/$file"

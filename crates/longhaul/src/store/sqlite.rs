@@ -8,6 +8,8 @@ mod accounts;
 mod claim;
 mod connection;
 mod control;
+mod history;
+mod lease_cache;
 mod leases;
 mod maintenance;
 mod outbox;

@@ -131,12 +131,14 @@ fn lease(
     want: &Claim,
     check: &mut LimitCheck<'_>,
 ) -> Result<Lease, SqliteError> {
-    let mut row = JobRow::load(tx, seq)?;
-    let input = find::input_of(tx, seq)?;
+    let (mut row, input) = JobRow::load_pending(tx, seq)?;
     let may_have_steps = row.stored.may_have_steps();
     let steps = if may_have_steps { find::steps_of(tx, seq)? } else { Vec::new() };
     let expires_at = row.stored.claim(want, tx.now)?;
     row.counted = check.pass(LimitKey::of(&row.stored.job));
+    row.steps = Some(steps.len() as u64);
     row.save_transition(tx)?;
-    Ok(Lease { epoch: row.stored.epoch, expires_at, input, steps, job: row.stored.job })
+    let (epoch, job) = (row.stored.epoch, row.stored.job.clone());
+    tx.leases.borrow_mut().insert(Box::new(row));
+    Ok(Lease { job, epoch, expires_at, input, steps })
 }

@@ -4,6 +4,7 @@ pub(crate) mod columns;
 pub(crate) mod error;
 pub(crate) mod open;
 pub(crate) mod readers;
+pub(crate) mod statements;
 pub(crate) mod task;
 pub(crate) mod threads;
 mod wal;

@@ -31,30 +31,35 @@ pub(crate) fn renew(
 pub(crate) fn report(tx: &Tx<'_>, report: &Report) -> Result<(), SqliteError> {
     let mut row = find::leased(tx, &report.lease)?.ok_or(StoreError::LeaseLost)?;
     row.stored.tell(&report.phases, report.progress.as_ref(), tx.now);
-    Ok(row.save_transition(tx)?)
+    row.save_transition(tx)?;
+    tx.leases.borrow_mut().insert(row);
+    Ok(())
 }
 
 /// Stores a step's output.
 pub(crate) fn checkpoint(tx: &Tx<'_>, step: &Checkpoint) -> Result<(), SqliteError> {
+    let lease = &step.lease;
+    let cached = tx.leases.borrow().get(lease).map(|row| (row.seq, row.stored.job.attempt));
+    let found = if cached.is_some() { cached } else { find::lease_seq(tx, lease)? };
+    let (seq, attempt) = found.ok_or(StoreError::LeaseLost)?;
     let stored = tx.run(
         sql::INSERT_STEP,
         params![
-            step.lease.tenant.as_str(),
-            step.lease.job.to_string(),
-            int(step.lease.epoch),
+            seq,
             step.name,
             step.position,
             step.output.as_str(),
             step.alone,
+            attempt,
             step.started_at.as_millis(),
             tx.now.as_millis(),
         ],
     )?;
     if stored == 1 {
+        tx.leases.borrow_mut().count_step(lease);
         return Ok(());
     }
-    let row = find::leased(tx, &step.lease)?.ok_or(StoreError::LeaseLost)?;
-    let stored: Option<(u32, String)> = tx.one(sql::FIND_STEP, params![row.seq, step.name])?;
+    let stored: Option<(u32, String)> = tx.one(sql::FIND_STEP, params![seq, step.name])?;
     if stored.is_some_and(|(_, output)| output == step.output.as_str()) {
         return Ok(());
     }
@@ -68,7 +73,7 @@ pub(crate) fn record_work_dir(
     path: &str,
     replica: &str,
 ) -> Result<(), SqliteError> {
-    find::leased(tx, lease)?.ok_or(StoreError::LeaseLost)?;
+    find::lease_seq(tx, lease)?.ok_or(StoreError::LeaseLost)?;
     let (tenant, id, at) = (lease.tenant.as_str(), lease.job.to_string(), tx.now.as_millis());
     let none: Option<Vec<u8>> = None;
     let role = BlobRole::Folder.as_str();

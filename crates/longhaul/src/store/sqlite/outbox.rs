@@ -1,7 +1,5 @@
 //! Transactional outbox: inserts webhook deliveries in the transaction that records the event.
 
-use rusqlite::params;
-
 use crate::job::Json;
 use crate::store::outbox::{EndpointSubscription, Subscriptions};
 use crate::store::sqlite::connection::task::Tx;
@@ -27,8 +25,7 @@ pub(crate) fn write_deliveries(
     drop(known);
     for new in &deliveries {
         let mut row = JobRow::new(StoredJob::accepted(new, tx.now), new.fingerprint);
-        if row.insert(tx)? {
-            tx.run(sql::INSERT_INPUT, params![row.seq, new.input.as_str()])?;
+        if row.insert(tx, &new.input)? {
             tx.wrote_deliveries.set(true);
         }
     }

@@ -4,9 +4,7 @@ use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::maintenance::blobs;
 use crate::store::sqlite::queries::find;
-use crate::store::sqlite::sql;
 use crate::store::{BlobRole, SettleResult, Settlement, StoreError};
-use rusqlite::params;
 
 /// Ends an attempt. A repeated settlement returns the stored result.
 pub(crate) fn settle(tx: &Tx<'_>, settlement: &Settlement) -> Result<SettleResult, SqliteError> {
@@ -18,7 +16,6 @@ pub(crate) fn settle(tx: &Tx<'_>, settlement: &Settlement) -> Result<SettleResul
         };
     };
     if let Some(result) = row.stored.settle(settlement, tx.now)? {
-        tx.run(sql::INSERT_RESULT, params![row.seq, result.as_str()])?;
         for artifact in &settlement.artifacts {
             blobs::insert(tx, &lease.tenant, lease.job, BlobRole::Artifact, artifact)?;
         }

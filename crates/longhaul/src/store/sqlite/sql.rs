@@ -2,14 +2,16 @@
 
 statements! {
     "submit" {
+        DEQUEUE = "dequeue";
+        ENQUEUE = "enqueue";
         FIND_KEY = "find_key";
         FIND_STEP = "find_step";
-        FORK_INPUT = "fork_input";
         FORK_STEPS = "fork_steps";
         INSERT_INPUT = "insert_input";
         INSERT_JOB = "insert_job";
     }
     "claim" {
+        INSERT_LEASE = "insert_lease";
         IS_PAUSED = "is_paused";
         IS_READY = "is_ready";
         LIMIT_COUNTERS = "limit_counters";
@@ -18,8 +20,10 @@ statements! {
         NEXT_OUTBOX_QUEUE = "next_outbox_queue";
         NEXT_QUEUE = "next_queue";
         NEXT_TENANT = "next_tenant";
+        PENDING_JOB = "pending_job";
         PROMOTE_DUE = "promote_due";
         QUARANTINE = "quarantine";
+        QUARANTINE_LEASE = "quarantine_lease";
         READY_OF_OUTBOX = "ready_of_outbox";
         READY_OF_QUEUE = "ready_of_queue";
         READY_OF_TENANT = "ready_of_tenant";
@@ -28,18 +32,20 @@ statements! {
     }
     "settle" {
         HISTORY = "history";
-        INSERT_RESULT = "insert_result";
     }
     "leases" {
+        DELETE_LEASE = "delete_lease";
         FIND_LEASED = "find_leased";
         INSERT_STEP = "insert_step";
         RENEW = "renew";
+        SAVE_LEASE = "save_lease";
     }
     "control" {
+        DELETE_FINISHED = "delete_finished";
         DELETE_INPUT = "delete_input";
         DELETE_JOB = "delete_job";
-        DELETE_RESULT = "delete_result";
         DELETE_STEPS = "delete_steps";
+        FINISH_JOB = "finish_job";
         INSERT_TOMBSTONE = "insert_tombstone";
         PAUSE_JOBS = "pause_jobs";
         PAUSE_QUEUE = "pause_queue";
@@ -58,8 +64,10 @@ statements! {
         INPUT = "input";
         JOB = "job";
         LIST_BY_ID = "list_by_id";
-        LIST_BY_STATUS = "list_by_status";
+        LIST_FINISHED = "list_finished";
         LIST_OF_PARENT = "list_of_parent";
+        LIST_PENDING = "list_pending";
+        LIST_RUNNING = "list_running";
         QUEUE_TOTALS = "queue_totals";
         QUEUES = "queues";
         RECORD = "record";

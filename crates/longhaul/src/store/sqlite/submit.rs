@@ -16,8 +16,7 @@ use crate::store::{BlobRole, NewJob, StoreError, SubmitResult};
 /// Inserts a job, or returns the existing job of an equal submission.
 pub(crate) fn submit(tx: &Tx<'_>, new: &NewJob) -> Result<SubmitResult, SqliteError> {
     let mut row = JobRow::new(StoredJob::accepted(new, tx.now), new.fingerprint);
-    if row.insert(tx)? {
-        tx.run(sql::INSERT_INPUT, params![row.seq, new.input.as_str()])?;
+    if row.insert(tx, &new.input)? {
         if let Some(payload) = &new.payload {
             blobs::insert(tx, &new.tenant, new.id, BlobRole::Payload, payload)?;
         }
@@ -35,7 +34,8 @@ pub(crate) fn submit(tx: &Tx<'_>, new: &NewJob) -> Result<SubmitResult, SqliteEr
     if existing.fingerprint != new.fingerprint {
         return Err(StoreError::KeyReused { existing: existing.stored.job.id }.into());
     }
-    Ok(SubmitResult { record: existing.into_record(tx)?, created: false })
+    let record = find::record(tx, &new.tenant, existing.stored.job.id)?;
+    Ok(SubmitResult { record, created: false })
 }
 
 /// Creates a job from an existing one and its first steps.
@@ -53,8 +53,7 @@ pub(crate) fn fork(
     };
     let steps = usage::count_steps(tx, old.seq, from)?;
     let mut row = JobRow::new(old.stored.fork(new_id, steps, tx.now)?, old.fingerprint);
-    if row.insert(tx)? {
-        tx.run(sql::FORK_INPUT, [old.seq, row.seq])?;
+    if row.insert(tx, &find::input_of(tx, old.seq)?)? {
         tx.run(sql::FORK_STEPS, params![old.seq, row.seq, from])?;
         return Ok(row.stored.job);
     }

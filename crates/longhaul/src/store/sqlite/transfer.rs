@@ -1,6 +1,6 @@
 //! Export of all data, page by page, for a copy to another store.
 
-use crate::job::{JobId, TenantId, UsageRow};
+use crate::job::{JobId, Status, TenantId, UsageRow};
 use crate::store::StoreError;
 use crate::store::columns::from_columns;
 use crate::store::sqlite::SqliteStore;
@@ -131,21 +131,22 @@ fn is_named((tenant, id): &Cursor) -> bool {
 
 fn parcel(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<ExportedJob> {
     let row = JobRow::load(tx, seq)?;
-    let result = row.load_result(tx)?;
+    let history = row.history(tx)?;
     let JobRow { stored: entry, fingerprint, .. } = row;
+    let result =
+        if entry.job.status == Status::Completed { tx.one(sql::RESULT, [seq])? } else { None };
     let (tenant, id) = (entry.job.tenant.clone(), entry.job.id);
     let blobs = match blobs::blobs(tx, &tenant, id) {
         Ok(blobs) => blobs,
         Err(SqliteError::Database(error)) => return Err(error),
         Err(SqliteError::Rejected(_)) => Vec::new(),
     };
-    let history = tx.one(sql::HISTORY, [seq])?;
     Ok(ExportedJob {
         entry,
         fingerprint: Some(fingerprint),
         input: find::input_of(tx, seq)?,
         result,
-        history: history.unwrap_or_default(),
+        history,
         steps: find::steps_of(tx, seq)?,
         blobs,
         used: None,

@@ -91,7 +91,7 @@ pub(crate) fn insert_tenant(tx: &Tx<'_>, tenant: &Tenant) -> rusqlite::Result<bo
     write_tenant(tx, sql::INSERT_TENANT, tenant).map(|rows| rows == 1)
 }
 
-fn write_tenant(tx: &Tx<'_>, sql: &str, tenant: &Tenant) -> rusqlite::Result<usize> {
+fn write_tenant(tx: &Tx<'_>, sql: &'static str, tenant: &Tenant) -> rusqlite::Result<usize> {
     let params = params![
         tenant.id.as_str(),
         tenant.name,

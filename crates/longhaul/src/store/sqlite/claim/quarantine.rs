@@ -17,13 +17,11 @@ pub(crate) fn or_quarantine<T>(
         Err(SqliteError::Database(error)) if is_unreadable(&error) => {
             // The end of its attempt would do this, but an unreadable job has none.
             tx.run(sql::RELEASE_LIMITS, [seq])?;
-            let names = |row: &rusqlite::Row<'_>| {
-                let text = |column| row.get(column).unwrap_or_default();
-                Ok((text(0), text(1)))
-            };
-            let mut quarantine = tx.conn.prepare_cached(sql::QUARANTINE)?;
-            let found = quarantine.query_row([seq], names).optional()?;
-            let (tenant, id): (String, String) = found.unwrap_or_default();
+            let mut found = quarantine(tx, sql::QUARANTINE, seq)?;
+            if found.is_none() {
+                found = quarantine(tx, sql::QUARANTINE_LEASE, seq)?;
+            }
+            let (tenant, id) = found.unwrap_or_default();
             tracing::error!(
                 job.id = id,
                 tenant.id = tenant,
@@ -34,6 +32,19 @@ pub(crate) fn or_quarantine<T>(
         }
         other => other.map(Some),
     }
+}
+
+/// Returns tenant and id of the job, if the statement found it.
+fn quarantine(
+    tx: &Tx<'_>,
+    sql: &'static str,
+    seq: i64,
+) -> rusqlite::Result<Option<(String, String)>> {
+    let names = |row: &rusqlite::Row<'_>| {
+        let text = |column| row.get(column).unwrap_or_default();
+        Ok((text(0), text(1)))
+    };
+    tx.conn.prepare_cached(sql)?.query_row([seq], names).optional()
 }
 
 pub(crate) fn is_unreadable(error: &rusqlite::Error) -> bool {

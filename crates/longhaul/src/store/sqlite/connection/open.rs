@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::job::Timestamp;
@@ -22,8 +23,9 @@ const WAL_BYTES_KEPT: u32 = 64 * 1024 * 1024;
 /// Connections for lists, beside the one for reads of single jobs.
 const LIST_READERS: usize = 2;
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Greater than the number of statements.
-const STATEMENTS_CACHED: usize = 128;
+/// Greater than the number of statements that begin and end transactions and run checkpoints. All others are in
+/// `Statements`.
+const STATEMENTS_CACHED: usize = 16;
 
 /// An error while opening a database, by the operator's remedy.
 #[derive(Debug, thiserror::Error)]
@@ -271,6 +273,8 @@ fn refuse_network_file_system(_path: &Path) -> Result<(), OpenError> {
 fn set_up(conn: &Connection) -> rusqlite::Result<()> {
     conn.busy_timeout(BUSY_TIMEOUT)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    // Otherwise a statement with a parameter as its LIMIT is prepared again whenever the value is bound.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.pragma_update(None, "foreign_keys", false)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     // Overwrites deleted content, also in pages that become free.

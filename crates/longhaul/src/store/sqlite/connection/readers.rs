@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::clock::Clock;
 use crate::store::sqlite::connection::error::to_store_error;
+use crate::store::sqlite::connection::statements::Statements;
 use crate::store::sqlite::connection::task::{Task, TaskOutcome, Tx};
 use crate::store::sqlite::connection::threads::TaskThreads;
 
@@ -44,9 +45,10 @@ fn start_jobs(conn: Connection, clock: Clock) -> io::Result<TaskThreads> {
     let (tasks, mut queue) = mpsc::channel(TASKS_QUEUED_MAX);
     let mut threads = TaskThreads::new("reader", tasks);
     threads.spawn(move || {
+        let statements = Statements::new(&conn);
         let mut batch = Vec::with_capacity(BATCH_TASKS_MAX);
         while queue.blocking_recv_many(&mut batch, BATCH_TASKS_MAX) > 0 {
-            read(&conn, &clock, batch.drain(..));
+            read(&conn, &statements, &clock, batch.drain(..));
         }
     })?;
     Ok(threads)
@@ -64,19 +66,25 @@ fn start_lists(conns: Vec<Connection>, clock: &Clock) -> io::Result<TaskThreads>
 }
 
 fn serve_lists(conn: &Connection, clock: &Clock, queue: &Queue) {
+    let statements = Statements::new(conn);
     loop {
         // Locked while waiting: the other threads wait for the lock instead of the channel.
         let task = queue.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
         let Some(task) = task else { return };
-        read(conn, clock, [task]);
+        read(conn, &statements, clock, [task]);
     }
 }
 
 /// Runs queued tasks in one transaction, because several statements make one result and must see one state of the
 /// database. It begins after the tasks were queued, so each sees every write that was acknowledged before its call.
-fn read(conn: &Connection, clock: &Clock, tasks: impl IntoIterator<Item = Box<dyn Task>>) {
+fn read(
+    conn: &Connection,
+    statements: &Statements<'_>,
+    clock: &Clock,
+    tasks: impl IntoIterator<Item = Box<dyn Task>>,
+) {
     let begun = execute(conn, "BEGIN");
-    let tx = Tx::new(conn, clock.now());
+    let tx = Tx::new(conn, statements, clock.now());
     for mut task in tasks {
         if let Err(error) = &begun {
             task.fail(to_store_error(error));

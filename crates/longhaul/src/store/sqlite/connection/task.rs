@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use rusqlite::{Connection, OptionalExtension, Params};
+use rusqlite::{Connection, OptionalExtension, Params, Statement};
 use tokio::sync::oneshot;
 
 use crate::job::Timestamp;
@@ -11,11 +11,14 @@ use crate::store::columns::{FromRow, ReadColumns};
 use crate::store::outbox::Subscriptions;
 use crate::store::sqlite::connection::columns::Columns;
 use crate::store::sqlite::connection::error::{SqliteError, to_store_error};
+use crate::store::sqlite::connection::statements::PreparedStatements;
+use crate::store::sqlite::lease_cache::LeaseCache;
 use crate::store::sqlite::maintenance::usage::UsageTotals;
 
 /// An open transaction with one fixed time.
 pub(crate) struct Tx<'a> {
     pub(crate) conn: &'a Connection,
+    statements: &'a dyn PreparedStatements,
     pub(crate) now: Timestamp,
     /// True if rows were deleted, because the write-ahead log still contains their content.
     pub(crate) deleted: Cell<bool>,
@@ -25,50 +28,73 @@ pub(crate) struct Tx<'a> {
     pub(crate) subscriptions: RefCell<Option<Subscriptions>>,
     /// True if deliveries were written.
     pub(crate) wrote_deliveries: Cell<bool>,
+    /// Running jobs as they are stored. Empty in transactions of readers.
+    pub(crate) leases: RefCell<LeaseCache>,
 }
 
 impl<'a> Tx<'a> {
-    pub(crate) fn new(conn: &'a Connection, now: Timestamp) -> Self {
+    pub(crate) fn new(
+        conn: &'a Connection,
+        statements: &'a dyn PreparedStatements,
+        now: Timestamp,
+    ) -> Self {
         Self {
             conn,
+            statements,
             now,
             deleted: Cell::new(false),
             used: RefCell::default(),
             subscriptions: RefCell::default(),
             wrote_deliveries: Cell::new(false),
+            leases: RefCell::default(),
         }
     }
 }
 
 impl Tx<'_> {
+    /// Prepares a statement, unless it is prepared already, and passes it to `run`.
+    fn with<T>(
+        &self,
+        sql: &'static str,
+        run: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        let (mut run, mut result) = (Some(run), None);
+        self.statements.with(sql, &mut |statement| {
+            result = run.take().map(|run| run(statement));
+        })?;
+        result.unwrap_or(Err(rusqlite::Error::InvalidQuery))
+    }
+
     /// Executes a statement and returns the number of changed rows.
-    pub(crate) fn run(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
-        self.conn.prepare_cached(sql)?.execute(params)
+    pub(crate) fn run(&self, sql: &'static str, params: impl Params) -> rusqlite::Result<usize> {
+        self.with(sql, |statement| statement.execute(params))
     }
 
     /// Returns the first row, if any.
     pub(crate) fn one<T: FromRow>(
         &self,
-        sql: &str,
+        sql: &'static str,
         params: impl Params,
     ) -> rusqlite::Result<Option<T>> {
-        let mut statement = self.conn.prepare_cached(sql)?;
-        statement.query_row(params, |row| Columns::of(row).get()).optional()
+        self.with(sql, |statement| {
+            statement.query_row(params, |row| Columns::of(row).get()).optional()
+        })
     }
 
     /// Returns true if there is a row.
-    pub(crate) fn exists(&self, sql: &str, params: impl Params) -> rusqlite::Result<bool> {
-        self.conn.prepare_cached(sql)?.exists(params)
+    pub(crate) fn exists(&self, sql: &'static str, params: impl Params) -> rusqlite::Result<bool> {
+        self.with(sql, |statement| statement.exists(params))
     }
 
     /// Returns all rows.
     pub(crate) fn all<T: FromRow>(
         &self,
-        sql: &str,
+        sql: &'static str,
         params: impl Params,
     ) -> rusqlite::Result<Vec<T>> {
-        let mut statement = self.conn.prepare_cached(sql)?;
-        statement.query_map(params, |row| Columns::of(row).get())?.collect()
+        self.with(sql, |statement| {
+            statement.query_map(params, |row| Columns::of(row).get())?.collect()
+        })
     }
 }
 

@@ -15,8 +15,10 @@ use crate::store::StoreError;
 use crate::store::outbox::Subscriptions;
 use crate::store::sqlite::connection::error::to_store_error;
 use crate::store::sqlite::connection::open::Marker;
+use crate::store::sqlite::connection::statements::Statements;
 use crate::store::sqlite::connection::task::{Task, TaskOutcome, Tx};
 use crate::store::sqlite::connection::threads::TaskThreads;
+use crate::store::sqlite::lease_cache::LeaseCache;
 use crate::store::sqlite::maintenance::usage;
 
 /// Maximum number of queued tasks. Further callers wait.
@@ -35,10 +37,21 @@ pub(crate) fn start(
     let mut threads = TaskThreads::new("writer", tasks);
     threads.spawn(move || {
         let log = WalState::found(clock.now());
-        let mut writer =
-            Loop { conn, clock, log, broken: None, subscriptions: None, outbox_notify };
+        let (subscriptions, leases) = (None, LeaseCache::default());
+        let mut writer = Loop {
+            conn: &conn,
+            statements: Statements::new(&conn),
+            clock,
+            log,
+            broken: None,
+            subscriptions,
+            leases,
+            outbox_notify,
+        };
         writer.run(queue);
-        if writer.close()
+        let is_complete = writer.finish();
+        if close(conn)
+            && is_complete
             && let Some(marker) = marker
         {
             marker.remove();
@@ -47,8 +60,9 @@ pub(crate) fn start(
     Ok(threads)
 }
 
-struct Loop {
-    conn: Connection,
+struct Loop<'c> {
+    conn: &'c Connection,
+    statements: Statements<'c>,
     clock: Clock,
     log: WalState,
     /// First error after which the state of the disk is unknown. From then on no write is acknowledged,
@@ -56,6 +70,8 @@ struct Loop {
     broken: Option<StoreError>,
     /// Endpoint subscriptions, cached until an endpoint changes.
     subscriptions: Option<Subscriptions>,
+    /// Running jobs as they are stored. Emptied by a rollback.
+    leases: LeaseCache,
     /// Notified after a commit that wrote deliveries.
     outbox_notify: Arc<Notify>,
 }
@@ -67,6 +83,7 @@ struct Wrote {
     /// True if deliveries were written.
     deliveries: bool,
     subscriptions: Option<Subscriptions>,
+    leases: LeaseCache,
 }
 
 /// The reason why a batch was rolled back.
@@ -77,7 +94,7 @@ enum BatchFailure {
     Database(StoreError),
 }
 
-impl Loop {
+impl Loop<'_> {
     fn run(&mut self, mut queue: mpsc::Receiver<Box<dyn Task>>) {
         self.tend_log(true);
         while let Some(first) = queue.blocking_recv() {
@@ -92,18 +109,14 @@ impl Loop {
         }
     }
 
-    /// Closes the connection. Returns true if everything is in the database file.
-    fn close(mut self) -> bool {
+    /// Moves the write-ahead log into the database file. Returns true if everything is there.
+    fn finish(mut self) -> bool {
         if self.broken.is_none()
-            && let Err(error) = self.log.empty(&self.conn)
+            && let Err(error) = self.log.empty(self.conn)
         {
             self.note(&error);
         }
-        let closed = self.conn.close().map_err(|(_, error)| error);
-        if let Err(error) = &closed {
-            tracing::error!(%error, "cannot close the database");
-        }
-        closed.is_ok() && self.broken.is_none()
+        self.broken.is_none()
     }
 
     /// Maintains the write-ahead log. Runs after the results are sent, so that only the next batch waits
@@ -112,7 +125,7 @@ impl Loop {
         if self.broken.is_some() {
             return;
         }
-        if let Err(error) = self.log.tend(&self.conn, self.clock.now(), idle) {
+        if let Err(error) = self.log.tend(self.conn, self.clock.now(), idle) {
             let error = self.note(&error);
             if self.broken.is_none() {
                 tracing::warn!(%error, "cannot checkpoint the write-ahead log");
@@ -151,8 +164,8 @@ impl Loop {
             Ok(wrote)
         });
         let cause = match committed {
-            Ok(Wrote { deleted, deliveries, subscriptions }) => {
-                self.subscriptions = subscriptions;
+            Ok(Wrote { deleted, deliveries, subscriptions, leases }) => {
+                (self.subscriptions, self.leases) = (subscriptions, leases);
                 if deleted {
                     self.log.note_deleted(self.clock.now());
                 }
@@ -181,9 +194,10 @@ impl Loop {
         &mut self,
         batch: &mut [Box<dyn Task>],
     ) -> Result<Wrote, Option<rusqlite::Error>> {
-        let tx = Tx::new(&self.conn, self.clock.now());
-        // Taken out of the cache until the commit succeeds, because the read may be rolled back.
+        let tx = Tx::new(self.conn, &self.statements, self.clock.now());
+        // Taken out of the caches until the commit succeeds, because reads and writes may be rolled back.
         tx.subscriptions.replace(self.subscriptions.take());
+        tx.leases.replace(std::mem::take(&mut self.leases));
         for task in batch {
             let changes = self.conn.total_changes();
             match task.run(&tx) {
@@ -195,7 +209,8 @@ impl Loop {
         }
         usage::write(&tx).map_err(Some)?;
         let (deleted, deliveries) = (tx.deleted.get(), tx.wrote_deliveries.get());
-        Ok(Wrote { deleted, deliveries, subscriptions: tx.subscriptions.take() })
+        let (subscriptions, leases) = (tx.subscriptions.take(), tx.leases.take());
+        Ok(Wrote { deleted, deliveries, subscriptions, leases })
     }
 
     fn execute(&self, sql: &str) -> rusqlite::Result<usize> {
@@ -211,4 +226,13 @@ impl Loop {
         }
         error
     }
+}
+
+/// Closes the connection. Returns false if that failed.
+fn close(conn: Connection) -> bool {
+    let closed = conn.close().map_err(|(_, error)| error);
+    if let Err(error) = &closed {
+        tracing::error!(%error, "cannot close the database");
+    }
+    closed.is_ok()
 }

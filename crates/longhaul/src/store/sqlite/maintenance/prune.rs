@@ -36,7 +36,7 @@ pub(crate) fn prune(tx: &Tx<'_>, count: usize) -> Result<(usize, bool), SqliteEr
 /// Deletes a job, leaves a tombstone, and returns the number of deleted rows.
 pub(crate) fn delete_job(tx: &Tx<'_>, seq: i64, tenant: &str, id: &str) -> rusqlite::Result<usize> {
     let mut rows = 0;
-    for sql in [sql::DELETE_JOB, sql::DELETE_INPUT, sql::DELETE_RESULT, sql::DELETE_STEPS] {
+    for sql in [sql::DELETE_JOB, sql::DELETE_FINISHED, sql::DELETE_INPUT, sql::DELETE_STEPS] {
         rows += tx.run(sql, [seq])?;
     }
     rows += tx.run(sql::EXPIRE_BLOBS, params![tenant, id, tx.now.as_millis()])?;

@@ -2,8 +2,7 @@
 
 use rusqlite::params;
 
-use crate::job::{Job, JobId, Json, Record, Step, TenantId};
-use crate::store::rows;
+use crate::job::{JobId, Json, Record, Step, TenantId};
 use crate::store::sqlite::connection::columns::{int, to_json};
 use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
@@ -37,10 +36,20 @@ fn missing(tx: &Tx<'_>, key: [&str; 2]) -> SqliteError {
 }
 
 /// Returns the row of a job if the lease is current.
-pub(crate) fn leased(tx: &Tx<'_>, lease: &LeaseRef) -> rusqlite::Result<Option<JobRow>> {
-    let key = params![lease.tenant.as_str(), lease.job.to_string(), int(lease.epoch)];
-    let seq = tx.one(sql::FIND_LEASED, key)?;
-    seq.map(|seq| JobRow::load(tx, seq)).transpose()
+pub(crate) fn leased(tx: &Tx<'_>, lease: &LeaseRef) -> rusqlite::Result<Option<Box<JobRow>>> {
+    if let Some(row) = tx.leases.borrow_mut().take(lease) {
+        return Ok(Some(row));
+    }
+    let found = lease_seq(tx, lease)?;
+    found.map(|(seq, _)| JobRow::load(tx, seq).map(Box::new)).transpose()
+}
+
+/// Returns row id and attempt of a job if the lease is current.
+pub(crate) fn lease_seq(tx: &Tx<'_>, lease: &LeaseRef) -> rusqlite::Result<Option<(i64, u32)>> {
+    tx.one(
+        sql::FIND_LEASED,
+        params![lease.tenant.as_str(), lease.job.to_string(), int(lease.epoch)],
+    )
 }
 
 /// Returns the row with an idempotency key.
@@ -56,9 +65,7 @@ pub(crate) fn by_key(
 pub(crate) fn record(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Record, SqliteError> {
     let id = id.to_string();
     let key = [tenant.as_str(), id.as_str()];
-    let found: Option<(Job, String, Option<Json>)> = tx.one(sql::RECORD, key)?;
-    let (job, lines, result) = found.ok_or_else(|| missing(tx, key))?;
-    Ok(Record { history: rows::history(&lines, &job), job, result })
+    tx.one(sql::RECORD, key)?.ok_or_else(|| missing(tx, key))
 }
 
 pub(crate) fn record_by_key(
@@ -67,7 +74,7 @@ pub(crate) fn record_by_key(
     key: &str,
 ) -> Result<Record, SqliteError> {
     let row = by_key(tx, tenant, key)?.ok_or(StoreError::NotFound)?;
-    Ok(row.into_record(tx)?)
+    record(tx, tenant, row.stored.job.id)
 }
 
 /// Returns versions in the order of the arguments.

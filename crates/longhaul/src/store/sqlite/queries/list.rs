@@ -24,19 +24,21 @@ pub(crate) fn jobs(
     // Row ids and job ids.
     let mut found: Vec<(i64, String)> = Vec::new();
     for status in listed_statuses(filter) {
-        let status = status.map(Status::as_str);
+        let name = status.map(Status::as_str);
+        let of_tenant = params![tenant, before, kind, queue, created_after, labels, limit];
         found.extend(match (&parent, status) {
-            (Some(parent), status) => tx.all(
+            (Some(parent), _) => tx.all(
                 sql::LIST_OF_PARENT,
-                params![tenant, before, kind, queue, created_after, labels, limit, parent, status],
+                params![tenant, before, kind, queue, created_after, labels, limit, parent, name],
             )?,
-            (None, Some(status)) => tx.all(
-                sql::LIST_BY_STATUS,
-                params![tenant, before, kind, queue, created_after, labels, limit, status],
-            )?,
-            (None, None) => tx.all(
-                sql::LIST_BY_ID,
-                params![tenant, before, kind, queue, created_after, labels, limit],
+            (None, None) => tx.all(sql::LIST_BY_ID, of_tenant)?,
+            (None, Some(Status::Pending)) => tx.all(sql::LIST_PENDING, of_tenant)?,
+            (None, Some(Status::Running)) => tx.all(sql::LIST_RUNNING, of_tenant)?,
+            // No job waits: a handler that sleeps returns its job to the queue.
+            (None, Some(Status::Waiting)) => Vec::new(),
+            (None, Some(Status::Completed | Status::Failed | Status::Cancelled)) => tx.all(
+                sql::LIST_FINISHED,
+                params![tenant, before, kind, queue, created_after, labels, limit, name],
             )?,
         });
     }

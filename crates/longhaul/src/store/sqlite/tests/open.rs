@@ -197,9 +197,9 @@ async fn database_without_a_schema_is_migrated_and_keeps_its_jobs_afterwards() {
     assert_eq!(claim(&store, 1).await.leases[0].job.id, id);
 }
 
-/// A row without a claim time, as an older version may have written it.
+/// A lease as a killed process leaves it. It expired when it began, so that no run time is metered.
 #[tokio::test]
-async fn running_job_without_a_claim_time_is_metered_when_it_is_rescued() {
+async fn running_job_of_a_killed_process_is_metered_when_it_is_rescued() {
     let folder = folder();
     let path = folder.path().join("jobs.db");
     let conn = rusqlite::Connection::open(&path).unwrap();
@@ -207,18 +207,19 @@ async fn running_job_without_a_claim_time_is_metered_when_it_is_rescued() {
         conn.execute_batch(migration).unwrap();
     }
     conn.pragma_update(None, "user_version", KNOWN).unwrap();
-    let old = "
+    let left_behind = "
         INSERT INTO jobs (
-            tenant_id, id, kind, queue, status, priority, paused, attempt, max_attempts,
-            attempt_base, epoch, replica, lease_until, version, labels, fingerprint, created_at,
-            run_at, started_at, retention_completed_ms, retention_failed_ms, has_payload,
-            payload_bytes, history
+            tenant_id, id, kind, queue, priority, attempt, max_attempts, attempt_base, epoch, version,
+            labels, fingerprint, created_at, run_at, retention_completed_ms, retention_failed_ms,
+            has_payload, payload_bytes, input
         ) VALUES (
-            'default', '01K9XG83KB000FET3YVZ75BXD7', 'demo', 'default', 'running', 0, 0, 1, 1,
-            0, 1, 'r1', 5, 2, '{}', zeroblob(32), 1, 1, 1, 1000, 1000, 1, 4711, ''
+            'default', '01K9XG83KB000FET3YVZ75BXD7', 'demo', 'default', 0, 0, 1, 0, 0, 1,
+            '{}', zeroblob(32), 1, 1, 1000, 1000, 1, 4711, 'null'
         );
-        INSERT INTO inputs (seq, input) VALUES (1, 'null')";
-    conn.execute_batch(old).unwrap();
+        INSERT INTO leases (
+            seq, epoch, version, attempt, replica, claimed_at, lease_until, started_at, tenant_id, id, queue
+        ) VALUES (1, 1, 2, 1, 'r1', 5, 5, 1, 'default', '01K9XG83KB000FET3YVZ75BXD7', 'default')";
+    conn.execute_batch(left_behind).unwrap();
     drop(conn);
     let store = SqliteStore::open(&path, clock()).unwrap();
     assert_eq!(store.rescue(10).await.unwrap().len(), 1);

@@ -1,2 +1,4 @@
 -- Returns a row if the tenant has a ready job of this kind: one seek.
-SELECT 1 FROM jobs INDEXED BY jobs_ready WHERE rank IS NOT NULL AND kind = ?1 AND tenant_id = ?2 LIMIT 1
+SELECT 1 FROM ready INDEXED BY ready_by_rank
+WHERE rank IS NOT NULL AND kind = ?1 AND tenant_id = ?2
+LIMIT 1

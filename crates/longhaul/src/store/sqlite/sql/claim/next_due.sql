@@ -1,3 +1,3 @@
 -- Returns the time at which an idle claim loop should claim again.
-SELECT min(run_at) FROM jobs INDEXED BY jobs_scheduled
-WHERE status = 'pending' AND rank IS NULL AND paused = 0
+SELECT min(run_at) FROM ready INDEXED BY ready_scheduled
+WHERE rank IS NULL AND paused = 0

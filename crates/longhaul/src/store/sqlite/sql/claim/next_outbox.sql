@@ -1,6 +1,6 @@
 -- Seeks the next outbox with ready jobs of a kind, and its first queue: one seek, regardless of the number
 -- of jobs.
-SELECT tenant_id, queue FROM jobs INDEXED BY jobs_ready_in_outboxes
+SELECT tenant_id, queue FROM ready INDEXED BY ready_in_outboxes
 WHERE rank IS NOT NULL AND tenant_id >= '~' AND kind = ?1 AND tenant_id > ?2
 ORDER BY tenant_id, queue
 LIMIT 1

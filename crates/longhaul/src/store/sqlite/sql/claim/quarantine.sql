@@ -1,3 +1,4 @@
--- Quarantines an unreadable job, so that neither claims nor rescues read it.
-UPDATE jobs SET rank = NULL, paused = 1, lease_until = NULL, counted = NULL WHERE seq = ?1
+-- Quarantines an unreadable job that is pending, so that claims do not read it.
+UPDATE ready SET rank = NULL, paused = 1
+WHERE (tenant_id, id) IN (SELECT tenant_id, id FROM jobs WHERE seq = ?1)
 RETURNING tenant_id, id

@@ -1,5 +1,5 @@
 -- Reads a tenant's ready jobs of one kind and queue in claim order, after the last one that was read.
-SELECT seq, rank, id FROM jobs INDEXED BY jobs_ready_by_queue
+SELECT seq, rank, id FROM ready INDEXED BY ready_by_queue_and_rank
 WHERE
     rank IS NOT NULL AND kind = ?1 AND tenant_id = ?2 AND queue = ?6
     AND rank >= ?3 AND (rank, id) > (?3, ?4)

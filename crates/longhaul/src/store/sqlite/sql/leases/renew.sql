@@ -1,4 +1,4 @@
 -- Extends a lease and changes nothing else: no version, no history.
-UPDATE jobs SET lease_until = ?4
-WHERE tenant_id = ?1 AND id = ?2 AND epoch = ?3 AND status = 'running'
+UPDATE leases SET lease_until = ?4
+WHERE seq = (SELECT seq FROM jobs WHERE tenant_id = ?1 AND id = ?2) AND epoch = ?3
 RETURNING cancel_requested_at IS NOT NULL

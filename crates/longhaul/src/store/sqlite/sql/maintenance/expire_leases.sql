@@ -1,4 +1,4 @@
 -- Expires all leases when the file is opened, because no other process can be running its jobs: the next
 -- rescue takes them at once instead of waiting for their leases to expire. Their run time until now is
 -- metered.
-UPDATE jobs INDEXED BY jobs_leased SET lease_until = min(lease_until, ?1) WHERE status = 'running'
+UPDATE leases SET lease_until = min(lease_until, ?1)

@@ -1,5 +1,5 @@
--- Lists jobs with expired leases, the oldest expiry first.
-SELECT seq FROM jobs INDEXED BY jobs_leased
-WHERE status = 'running' AND lease_until <= ?1
+-- Lists jobs with expired leases, the oldest expiry first. Reads all leases, because there are few.
+SELECT seq FROM leases
+WHERE lease_until <= ?1
 ORDER BY lease_until
 LIMIT ?2

@@ -3,4 +3,4 @@
 SELECT 1 FROM blobs WHERE tenant_id = ?1 AND id = ?2 AND path = ?3 AND deleted_at IS NULL
 UNION ALL
 SELECT 1 FROM jobs
-WHERE tenant_id = ?1 AND id = ?2 AND status NOT IN ('completed', 'failed', 'cancelled')
+WHERE tenant_id = ?1 AND id = ?2 AND NOT EXISTS (SELECT 1 FROM finished WHERE finished.seq = jobs.seq)

@@ -1,20 +1,15 @@
--- The schema. Inputs, results and steps are separate from `jobs`, because every transition rewrites the
--- job's row. `history` is the last column, so that reading the other columns never reads its overflow pages.
+-- The schema.
+--
+-- A job is a row in `jobs`. While it is pending it also has a narrow row in `ready`, while it runs one in `leases`, and
+-- when it has finished one in `finished`. `jobs` is written when a job is accepted and when it returns to the queue, and
+-- does not change when it is claimed or finishes. The view `records` joins the tables.
 CREATE TABLE jobs (
     seq INTEGER PRIMARY KEY,
     tenant_id TEXT NOT NULL,
     id TEXT NOT NULL,
     kind TEXT NOT NULL,
     queue TEXT NOT NULL,
-    status TEXT NOT NULL,
-    phase TEXT,
     priority INTEGER NOT NULL,
-    -- The order of claims: `run_at` minus one minute per point of priority. Set only while the job is
-    -- pending, due and not paused. It does not change while a job is pending, so ageing costs nothing and
-    -- no job starves.
-    rank INTEGER,
-    -- 1 if the job is pending in a paused queue, or quarantined.
-    paused INTEGER NOT NULL,
     attempt INTEGER NOT NULL,
     max_attempts INTEGER NOT NULL,
     -- Attempts used before the last resume.
@@ -22,9 +17,6 @@ CREATE TABLE jobs (
     -- 1 if the next claim charges an attempt.
     charge INTEGER NOT NULL DEFAULT 1,
     epoch INTEGER NOT NULL,
-    replica TEXT,
-    -- Expiry of the current lease.
-    lease_until INTEGER,
     version INTEGER NOT NULL,
     progress TEXT,
     labels TEXT NOT NULL,
@@ -33,8 +25,6 @@ CREATE TABLE jobs (
     created_at INTEGER NOT NULL,
     run_at INTEGER NOT NULL,
     started_at INTEGER,
-    completed_at INTEGER,
-    expires_at INTEGER,
     timeout_ms INTEGER,
     retention_completed_ms INTEGER NOT NULL,
     retention_failed_ms INTEGER NOT NULL,
@@ -45,14 +35,9 @@ CREATE TABLE jobs (
     parent_id TEXT,
     -- 1 if it was submitted with a payload.
     has_payload INTEGER NOT NULL,
-    -- A JSON list; NULL until the job completes.
-    artifacts TEXT,
-    -- The scopes whose limit counters include this running job, so that its end decrements exactly those.
-    counted TEXT,
     -- The API key that submitted it.
     key_id TEXT,
-    -- Usage since the job was last metered: the claim of the running attempt, and the run time of attempts.
-    claimed_at INTEGER,
+    -- Run time of attempts since the job was last metered.
     run_ms INTEGER NOT NULL DEFAULT 0,
     payload_bytes INTEGER NOT NULL DEFAULT 0,
     metered INTEGER NOT NULL DEFAULT 0,
@@ -60,33 +45,164 @@ CREATE TABLE jobs (
     metered_steps INTEGER NOT NULL DEFAULT 0,
     -- The job's own webhook, as JSON.
     webhook TEXT,
-    -- One JSON event per line, oldest first.
-    history TEXT NOT NULL
+    -- NULL if the input is in `inputs`.
+    input TEXT,
+    -- Events before the last claim, one JSON object per line, oldest first; NULL before the first attempt has ended.
+    -- The last column, so that reading the others never reads its overflow pages.
+    history TEXT
 ) STRICT;
 
 CREATE UNIQUE INDEX jobs_id ON jobs (tenant_id, id);
 CREATE UNIQUE INDEX jobs_key ON jobs (tenant_id, idempotency_key)
 WHERE idempotency_key IS NOT NULL;
--- Claims seek in this index: it contains no finished, running, paused or scheduled job. The kind comes first,
--- because a claim names its kinds and must not pay for others. The queue is not part of it, so that the
--- number of a tenant's queues costs a claim nothing.
-CREATE INDEX jobs_ready ON jobs (kind, tenant_id, rank, id) WHERE rank IS NOT NULL;
--- Claims of deliveries go queue by queue, because each endpoint has one. Only outboxes are in this index.
-CREATE INDEX jobs_ready_in_outboxes ON jobs (kind, tenant_id, queue, rank, id)
-WHERE rank IS NOT NULL AND tenant_id >= '~';
-CREATE INDEX jobs_scheduled ON jobs (run_at)
-WHERE status = 'pending' AND rank IS NULL AND paused = 0;
--- For counting, pausing and resuming a queue.
-CREATE INDEX jobs_pending ON jobs (tenant_id, queue, run_at) WHERE status = 'pending';
-CREATE INDEX jobs_leased ON jobs (lease_until, tenant_id, queue) WHERE status = 'running';
-CREATE INDEX jobs_expiring ON jobs (expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX jobs_status ON jobs (tenant_id, status, id);
 -- For the deliveries of a job.
 CREATE INDEX jobs_of_parent ON jobs (tenant_id, parent_id, id) WHERE parent_id IS NOT NULL;
 
+-- Inputs that are too long for `jobs`, because a job that returns to the queue rewrites its row.
 CREATE TABLE inputs (seq INTEGER PRIMARY KEY, input TEXT NOT NULL) STRICT;
 
-CREATE TABLE results (seq INTEGER PRIMARY KEY, result TEXT NOT NULL) STRICT;
+-- The queue of pending jobs.
+CREATE TABLE ready (
+    tenant_id TEXT NOT NULL,
+    id TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    run_at INTEGER NOT NULL,
+    -- The order of claims: `run_at` minus one minute per point of priority. Set only while the job is due and not
+    -- paused. It does not change while a job is pending, so ageing costs nothing and no job starves.
+    rank INTEGER,
+    -- 1 if the job is in a paused queue, or quarantined.
+    paused INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, id)
+) STRICT, WITHOUT ROWID;
+
+-- Claims seek in this index: it contains no paused or scheduled job. The kind comes first, because a claim names its
+-- kinds and must not pay for others. The queue is not part of it, so that the number of a tenant's queues costs a claim
+-- nothing.
+CREATE INDEX ready_by_rank ON ready (kind, tenant_id, rank, id, seq) WHERE rank IS NOT NULL;
+-- Claims of deliveries go queue by queue, because each endpoint has one. Only outboxes are in this index.
+CREATE INDEX ready_in_outboxes ON ready (kind, tenant_id, queue, rank, id, seq)
+WHERE rank IS NOT NULL AND tenant_id >= '~';
+CREATE INDEX ready_scheduled ON ready (run_at) WHERE rank IS NULL AND paused = 0;
+-- For counting, pausing and resuming a queue.
+CREATE INDEX ready_by_queue ON ready (tenant_id, queue, run_at);
+
+-- The state of running jobs. Not indexed by expiry, tenant or queue, because it has few rows: no more than the replica
+-- has slots.
+CREATE TABLE leases (
+    seq INTEGER PRIMARY KEY,
+    epoch INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    replica TEXT NOT NULL,
+    claimed_at INTEGER NOT NULL,
+    -- NULL if the job is quarantined.
+    lease_until INTEGER,
+    started_at INTEGER NOT NULL,
+    cancel_requested_at INTEGER,
+    tenant_id TEXT NOT NULL,
+    id TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    code_version TEXT,
+    -- The scopes whose limit counters include this job, so that its end decrements exactly those.
+    counted TEXT,
+    phase TEXT,
+    progress TEXT,
+    -- Events since the claim, one JSON object per line; NULL if there are none.
+    events TEXT
+) STRICT;
+
+-- The final states of finished jobs, each written once. The row of a job in `jobs` is left as it was before its last
+-- attempt.
+CREATE TABLE finished (
+    seq INTEGER PRIMARY KEY,
+    tenant_id TEXT NOT NULL,
+    id TEXT NOT NULL,
+    -- 'completed', 'failed' or 'cancelled'.
+    status TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    -- The replica and the time of the last claim; NULL if the job was not running when it finished.
+    replica TEXT,
+    claimed_at INTEGER,
+    started_at INTEGER,
+    completed_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    cancel_requested_at INTEGER,
+    -- Steps that are metered.
+    metered_steps INTEGER NOT NULL,
+    code_version TEXT,
+    progress TEXT,
+    error TEXT,
+    -- A JSON list.
+    artifacts TEXT,
+    result TEXT,
+    -- Events since the last claim, one JSON object per line; NULL if there is only the final one, which follows from
+    -- the other columns.
+    events TEXT
+) STRICT;
+
+CREATE INDEX finished_by_status ON finished (tenant_id, status, id);
+CREATE INDEX finished_expiring ON finished (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Jobs as they are read.
+CREATE VIEW records AS
+SELECT
+    j.tenant_id, j.id, j.kind, j.queue,
+    CASE WHEN f.seq IS NOT NULL THEN f.status WHEN l.seq IS NOT NULL THEN 'running' ELSE 'pending' END AS status,
+    l.phase,
+    j.priority,
+    coalesce(f.attempt, l.attempt, j.attempt) AS attempt,
+    j.max_attempts,
+    CASE WHEN f.seq IS NOT NULL THEN f.progress WHEN l.seq IS NOT NULL THEN l.progress ELSE j.progress END AS progress,
+    j.labels,
+    coalesce(f.version, l.version, j.version) AS version,
+    j.idempotency_key,
+    j.created_at,
+    j.run_at,
+    coalesce(f.started_at, l.started_at, j.started_at) AS started_at,
+    f.completed_at,
+    f.expires_at,
+    CASE WHEN f.seq IS NULL THEN j.error ELSE f.error END AS error,
+    CASE
+        WHEN f.seq IS NULL THEN coalesce(l.cancel_requested_at, j.cancel_requested_at)
+        ELSE f.cancel_requested_at
+    END AS cancel_requested_at,
+    j.timeout_ms,
+    coalesce(f.code_version, l.code_version, j.code_version) AS code_version,
+    j.forked_from,
+    j.parent_id,
+    j.has_payload,
+    f.artifacts,
+    j.attempt_base,
+    l.seq IS NOT NULL OR f.claimed_at IS NOT NULL OR j.charge AS charge,
+    coalesce(f.epoch, l.epoch, j.epoch) AS epoch,
+    coalesce(f.replica, l.replica) AS replica,
+    l.lease_until,
+    j.retention_completed_ms,
+    j.retention_failed_ms,
+    coalesce(f.claimed_at, l.claimed_at) AS claimed_at,
+    j.key_id,
+    CASE WHEN f.seq IS NULL THEN j.run_ms ELSE 0 END AS run_ms,
+    j.payload_bytes,
+    f.seq IS NOT NULL OR j.metered AS metered,
+    coalesce(f.metered_steps, j.metered_steps) AS metered_steps,
+    j.webhook,
+    j.seq,
+    j.fingerprint,
+    l.counted,
+    -- The history of a running or finished job is put together from here on.
+    j.version AS settled_version,
+    l.events IS NOT NULL AS has_events,
+    j.history,
+    coalesce(f.events, l.events) AS events,
+    f.result
+FROM jobs AS j
+LEFT JOIN leases AS l ON l.seq = j.seq
+LEFT JOIN finished AS f ON f.seq = j.seq;
 
 CREATE TABLE steps (
     step_seq INTEGER PRIMARY KEY,

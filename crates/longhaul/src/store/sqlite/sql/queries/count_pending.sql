@@ -2,7 +2,7 @@
 -- contains nothing else.
 SELECT count(*)
 FROM (
-    SELECT 1 FROM jobs INDEXED BY jobs_pending
-    WHERE status = 'pending' AND tenant_id = ?1
+    SELECT 1 FROM ready INDEXED BY ready_by_queue
+    WHERE tenant_id = ?1
     LIMIT ?2
 )

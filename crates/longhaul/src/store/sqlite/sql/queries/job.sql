@@ -7,6 +7,6 @@ SELECT
     has_payload, artifacts,
     attempt_base, charge, epoch, replica, lease_until, retention_completed_ms,
     retention_failed_ms, claimed_at, key_id, run_ms, payload_bytes, metered, metered_steps, webhook,
-    seq, fingerprint, counted
-FROM jobs
+    seq, fingerprint, counted, settled_version, has_events
+FROM records
 WHERE seq = ?1

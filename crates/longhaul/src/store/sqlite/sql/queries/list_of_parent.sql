@@ -3,10 +3,10 @@
 SELECT seq, id FROM jobs INDEXED BY jobs_of_parent
 WHERE
     tenant_id = ?1 AND id < ?2 AND parent_id = ?8
-    AND (?9 IS NULL OR status = ?9)
-    AND (?3 IS NULL OR kind = ?3)
-    AND (?4 IS NULL OR queue = ?4)
-    AND (?5 IS NULL OR created_at >= ?5)
+    AND (?9 IS NULL OR (SELECT records.status FROM records WHERE records.seq = jobs.seq) = ?9)
+    AND (?3 IS NULL OR jobs.kind = ?3)
+    AND (?4 IS NULL OR jobs.queue = ?4)
+    AND (?5 IS NULL OR jobs.created_at >= ?5)
     AND (?6 IS NULL OR NOT EXISTS (
         SELECT 1 FROM json_each(?6) AS want WHERE NOT EXISTS (
             SELECT 1 FROM json_each(jobs.labels) AS has

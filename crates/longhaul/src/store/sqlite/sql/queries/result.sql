@@ -1,2 +1,2 @@
--- Reads a job's result, which is separate from the job's row because every transition rewrites that row.
-SELECT result FROM results WHERE seq = ?1
+-- Reads a job's result.
+SELECT result FROM finished WHERE seq = ?1

@@ -1,2 +1,3 @@
--- Reads a job's history. Only reads of complete records use it, because a history may be long.
-SELECT history FROM jobs WHERE seq = ?1
+-- Reads a job's events before and since its last claim. Only reads of complete records and jobs with a long history
+-- use it.
+SELECT history, events FROM records WHERE seq = ?1

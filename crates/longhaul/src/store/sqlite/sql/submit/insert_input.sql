@@ -1,2 +1,2 @@
--- Inserts a job's input, separate from the job's row because every transition rewrites that row.
+-- Inserts an input that is too long for the job's row, because a job that returns to the queue rewrites it.
 INSERT INTO inputs (seq, input) VALUES (?1, ?2)

@@ -1,2 +1,0 @@
--- Deletes a job's result together with the job.
-DELETE FROM results WHERE seq = ?1
