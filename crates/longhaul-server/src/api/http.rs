@@ -16,3 +16,4 @@ pub(crate) mod prefer;
 pub(crate) mod respond;
 pub(crate) mod routes;
 pub(crate) mod site_guard;
+pub(crate) mod stream_authorization;

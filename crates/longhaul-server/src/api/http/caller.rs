@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use longhaul::job::Limits;
 use longhaul::store::accounts::{Actor, AuditEntry, Scope, TenantLimits};
 use longhaul::{Engine, TenantId};
+use sha2::{Digest, Sha256};
 
 use crate::api::AppState;
 use crate::auth::{AuditContext, Auth, Principal, credential};
@@ -132,7 +133,23 @@ pub(crate) struct Authorization<P = Read> {
     permission: PhantomData<fn() -> P>,
 }
 
+/// Identifies the callers whose authorization ends at the same time: the SHA-256 of the credential, because the secret
+/// itself is not a key of a map, and the actor, because a server that requires no keys ignores a revoked one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct CallerId {
+    actor: String,
+    credential: Option<[u8; 32]>,
+}
+
 impl<P: Permission> Authorization<P> {
+    pub(crate) fn caller_id(&self) -> CallerId {
+        let credential = self.credential.as_ref();
+        CallerId {
+            actor: self.actor.to_string(),
+            credential: credential.map(|secret| Sha256::digest(secret.expose()).into()),
+        }
+    }
+
     /// Returns whether the authorization can end. That of a caller without a credential cannot, unless a
     /// subscription is needed: the server requires no keys.
     pub(crate) fn can_end(&self) -> bool {
