@@ -67,14 +67,15 @@ pub(crate) struct Caller<P = Read> {
     pub(crate) engine: Engine,
     pub(crate) principal: Principal,
     auth: Auth,
-    request_id: String,
+    request_id: Option<RequestId>,
     permission: PhantomData<fn() -> P>,
 }
 
 impl<P> Caller<P> {
     /// Returns the actor and the request id for the audit log.
     pub(crate) fn audit_actor(&self) -> AuditContext {
-        AuditContext { actor: self.principal.actor.clone(), request_id: self.request_id.clone() }
+        let request_id = self.request_id.as_ref().map(RequestId::to_string).unwrap_or_default();
+        AuditContext { actor: self.principal.actor.clone(), request_id }
     }
 
     /// Records an action in the audit log. Called before the action, so that no action goes unrecorded.
@@ -219,7 +220,7 @@ impl<P: Permission> FromRequestParts<AppState> for Caller<P> {
             None => check_permission::<P>(&state.auth, &principal)?,
         }
         let account = principal.account.as_deref();
-        let request_id = parts.extensions.get::<RequestId>().map(RequestId::to_string);
+        let request_id = parts.extensions.get::<RequestId>().cloned();
         let engine = state.engine.for_tenant(principal.tenant.clone());
         let engine = engine.for_key(principal.key.as_deref());
         let own = account.and_then(|tenant| own_limits(&tenant.limits, engine.limits()));
@@ -230,7 +231,7 @@ impl<P: Permission> FromRequestParts<AppState> for Caller<P> {
             },
             principal,
             auth: state.auth.clone(),
-            request_id: request_id.unwrap_or_default(),
+            request_id,
             permission: PhantomData,
         })
     }
