@@ -45,6 +45,7 @@ pub use http::metrics::Metrics;
 use http::routes::Routes;
 pub use http::site_guard::HostNames;
 use http::site_guard::{self, SiteGuard};
+pub use http::stream_authorization::StreamAuthorizations;
 use http::{cors, load_shedding, metrics, openapi};
 pub use proxy::{ProxyRoute, ProxyRoutes};
 pub use webhooks::Webhooks;
@@ -78,6 +79,8 @@ pub struct AppContext {
     pub render: Option<RenderApi>,
     /// Idempotency keys of uploads in progress.
     pub uploads: Uploads,
+    /// Authorizations of open event streams.
+    pub streams: StreamAuthorizations,
     pub load_shedder: LoadShedder,
     /// Allowed CORS origins.
     pub origins: Origins,
@@ -149,6 +152,7 @@ impl AppState {
             stop: CancellationToken::new(),
             metrics: Metrics::installed(),
             uploads: Uploads::default(),
+            streams: StreamAuthorizations::default(),
         })
     }
 }

@@ -110,11 +110,9 @@ pub async fn serve(
             reject(&socket, &config);
             continue;
         };
-        let run = connection::run(socket, peer, app.clone(), Arc::clone(&config), stop.clone());
-        connections.spawn(async move {
-            run.await;
-            drop(permit);
-        });
+        let (app, config) = (app.clone(), Arc::clone(&config));
+        // Spawned as it is, because an async block around it would hold it twice.
+        connections.spawn(connection::run(socket, peer, app, config, stop.clone(), permit));
     }
     drop(listener);
     let finished = async { while connections.join_next().await.is_some() {} };

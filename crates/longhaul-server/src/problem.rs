@@ -143,7 +143,7 @@ impl Problem {
         let mut response = self.into_response();
         *response.body_mut() = body;
         response.headers_mut().insert(X_REQUEST_ID, id.to_header());
-        security_headers::complete(response.headers_mut(), "");
+        security_headers::complete(response.headers_mut(), false);
         response
     }
 

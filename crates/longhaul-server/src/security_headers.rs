@@ -35,8 +35,8 @@ const DENY: HeaderValue = HeaderValue::from_static("DENY");
 /// One year, without subdomains.
 const A_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// Adds the headers that a response lacks. Headers set by the handler are kept.
-pub fn complete(headers: &mut HeaderMap, path: &str) {
+/// Adds the headers that a response lacks. Headers set by the handler are kept. `is_api` if the path begins with `/v1/`.
+pub fn complete(headers: &mut HeaderMap, is_api: bool) {
     for (name, value) in ALWAYS {
         headers.entry(name).or_insert(value);
     }
@@ -49,7 +49,7 @@ pub fn complete(headers: &mut HeaderMap, path: &str) {
         headers.entry(X_FRAME_OPTIONS).or_insert(DENY);
     }
     // Jobs change and belong to a tenant.
-    if is_page || is_problem || path.starts_with("/v1/") {
+    if is_page || is_problem || is_api {
         headers.entry(CACHE_CONTROL).or_insert(NO_STORE);
     }
 }

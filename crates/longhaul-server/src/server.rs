@@ -25,7 +25,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::http::metrics::Metrics;
 use crate::api::{
-    AppContext, AppState, LoadShedder, ProxyRoutes, Settings, Uploads, Webhooks, probes, router,
+    AppContext, AppState, LoadShedder, ProxyRoutes, Settings, StreamAuthorizations, Uploads,
+    Webhooks, probes, router,
 };
 use crate::auth::{Auth, AuthSettings, IssuedKey, Issuer};
 use crate::config::{Config, Database};
@@ -226,6 +227,7 @@ impl Server {
             stop: CancellationToken::new(),
             metrics: recorder,
             uploads: Uploads::default(),
+            streams: StreamAuthorizations::default(),
         });
         let limits = config.conn_limits().within(raise_open_files());
         let front = ListenerConfig { limits, tls, proxies: config.http.trusted_proxies.clone() };

@@ -26,9 +26,10 @@ pub(crate) fn job_without_result(engine: &Engine, job: &Job) -> wire::Job {
 
 /// Converts a job without its result, with a given estimate for `retryAfter`.
 pub(crate) fn job_snapshot(job: &Job, retry_after: Option<Duration>) -> wire::Job {
-    let url = format!("/v1/jobs/{}", job.id);
+    let job_id = job.id.to_string();
+    let url = format!("/v1/jobs/{job_id}");
     wire::Job {
-        job_id: job.id.to_string(),
+        job_id,
         kind: job.kind.to_string(),
         queue: job.queue.to_string(),
         status: status(job.status),

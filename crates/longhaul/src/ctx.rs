@@ -31,7 +31,7 @@ use crate::job::{
     Job, JobError, JobId, Limits, Outcome, Progress, Retry, Status, Step, Timestamp, Tokens,
     check_limit,
 };
-use crate::store::{Lease, LeaseRef, NewBlob, Report, StoreError};
+use crate::store::{LeaseRef, NewBlob, Report, StoreError};
 use crate::sync::Mutex;
 use crate::worker::ProgressReporter;
 use replay::Replay;
@@ -70,7 +70,8 @@ struct Inner {
     shared: Arc<EngineState>,
     reports: Arc<ProgressReporter>,
     lease: LeaseRef,
-    job: Job,
+    /// Shared with the runner, which needs it after the handler.
+    job: Arc<Job>,
     stored: Vec<Step>,
     signals: Signals,
     state: Mutex<State>,
@@ -117,11 +118,13 @@ impl Ctx {
     pub(crate) fn new(
         shared: Arc<EngineState>,
         reports: Arc<ProgressReporter>,
-        lease: Lease,
+        lease: LeaseRef,
+        job: Arc<Job>,
+        stored: Vec<Step>,
         code_version: Option<&str>,
         signals: Signals,
     ) -> Self {
-        let replay = Replay::new(&lease.steps, lease.job.code_version.as_deref(), code_version);
+        let replay = Replay::new(&stored, job.code_version.as_deref(), code_version);
         let state = State {
             replay,
             in_flight: 0,
@@ -136,9 +139,9 @@ impl Ctx {
         Self(Arc::new(Inner {
             shared,
             reports,
-            lease: lease.to_ref(),
-            job: lease.job,
-            stored: lease.steps,
+            lease,
+            job,
+            stored,
             signals,
             state: Mutex::new(state),
             outputs: Mutex::default(),

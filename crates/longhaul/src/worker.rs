@@ -155,6 +155,11 @@ impl Workers {
         self.slots.running()
     }
 
+    /// Waits until the background loops end.
+    pub(crate) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
     pub(crate) fn concurrency(&self) -> usize {
         self.settings.concurrency
     }

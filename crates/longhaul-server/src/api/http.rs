@@ -15,4 +15,6 @@ pub(crate) mod params;
 pub(crate) mod prefer;
 pub(crate) mod respond;
 pub(crate) mod routes;
+mod shared_service;
 pub(crate) mod site_guard;
+pub(crate) mod stream_authorization;

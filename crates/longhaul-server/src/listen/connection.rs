@@ -19,6 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -34,6 +35,9 @@ use crate::security_headers;
 /// Minimum size of hyper's response buffer.
 const BUFFER_BYTES_MIN: usize = 64 * 1024;
 
+/// Header fields that hyper accepts by default.
+const HYPER_HEADERS_MAX: usize = 100;
+
 /// Time to keep reading after the write side is closed. Closing a socket with unread bytes resets
 /// it, and the reset can overtake the error response.
 const LINGER: Duration = Duration::from_secs(1);
@@ -45,6 +49,7 @@ pub(super) async fn run(
     app: Router,
     config: Arc<ListenerConfig>,
     stop: CancellationToken,
+    _permit: OwnedSemaphorePermit,
 ) {
     // Without it, small responses wait for the peer's delayed acknowledgement.
     if let Err(error) = socket.set_nodelay(true) {
@@ -81,7 +86,9 @@ async fn accept(
     let Some(tls) = &config.tls else {
         return Ok(Handshake::Complete(Either::Left(socket)));
     };
-    let handshake = tokio::time::timeout(config.limits.header_timeout, tls_handshake(socket, tls));
+    // Boxed, because its state would enlarge the task of every connection for as long as it lasts.
+    let handshake = Box::pin(tls_handshake(socket, tls));
+    let handshake = tokio::time::timeout(config.limits.header_timeout, handshake);
     match stop.run_until_cancelled(handshake).await {
         Some(handshake) => handshake?,
         None => Ok(Handshake::Stopped),
@@ -132,13 +139,7 @@ async fn serve_http(
             Ok::<_, Infallible>(response)
         })
     });
-    let mut http = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_timeout)
-        .max_headers(limits.headers_max)
-        .max_header_size(limits.header_bytes_max)
-        .max_buf_size(limits.header_bytes_max.max(BUFFER_BYTES_MIN))
-        .serve_connection(io, service);
+    let mut http = http_builder(limits).serve_connection(io, service);
 
     let mut stopping = false;
     let ended = loop {
@@ -158,6 +159,20 @@ async fn serve_http(
         }
     }
     Ok(io)
+}
+
+fn http_builder(limits: ConnLimits) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_header_size(limits.header_bytes_max)
+        .max_buf_size(limits.header_bytes_max.max(BUFFER_BYTES_MIN));
+    // Any explicit number, even hyper's own, makes it fill a list of this length for each request.
+    if limits.headers_max != HYPER_HEADERS_MAX {
+        builder.max_headers(limits.headers_max);
+    }
+    builder
 }
 
 /// Closes the write side, then reads until the peer closes too or `LINGER` passes.

@@ -145,7 +145,7 @@ pub(super) fn encode_response(problem: &Problem, id: &RequestId) -> Vec<u8> {
     .into_bytes();
     let mut fields = problem.headers().clone();
     fields.insert(CONTENT_TYPE, PROBLEM_JSON);
-    security_headers::complete(&mut fields, "");
+    security_headers::complete(&mut fields, false);
     for (name, value) in &fields {
         response.extend_from_slice(name.as_str().as_bytes());
         response.extend_from_slice(b": ");

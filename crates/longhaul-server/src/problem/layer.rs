@@ -65,7 +65,7 @@ async fn finish(mut request: Request, next: Next) -> Response {
         client.address = client.map(|client| tracing::field::display(client.address)),
     );
     request.extensions_mut().insert(id.clone());
-    let path = request.uri().path().to_owned();
+    let is_api = request.uri().path().starts_with("/v1/");
     let began = Instant::now();
     async {
         let mut response = next.run(request).await;
@@ -79,7 +79,7 @@ async fn finish(mut request: Request, next: Next) -> Response {
             response = as_problem(response, &id).await;
         }
         response.headers_mut().insert(X_REQUEST_ID, id.to_header());
-        security_headers::complete(response.headers_mut(), &path);
+        security_headers::complete(response.headers_mut(), is_api);
         log(&response, began);
         response
     }

@@ -1,4 +1,4 @@
-//! Polls the store for changes that other replicas made to watched jobs.
+//! Polls the store for changes of watched jobs that this process did not notify of.
 //!
 //! The store is polled; its notifications only make the next poll come sooner. Nothing depends on
 //! whether notifications arrive, and without watchers nothing is polled.
@@ -11,11 +11,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::EngineState;
-use crate::job::Retry;
+use crate::job::{JobId, Retry, TenantId};
 use crate::store::ChangeNotifications;
 
 /// Interval between polls without a notification.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Interval between polls of a store that no other process shares. Only a change whose caller was
+/// dropped between the commit and its notification is found by them.
+const UNSHARED_POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// Minimum interval between polls, regardless of the number of notifications.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Number of watched jobs from which on both intervals are twice as long, and so on: a poll reads them all.
@@ -26,18 +29,20 @@ const INTERVALS_MAX: usize = 5;
 pub(crate) const BACKOFF: Retry =
     Retry { max_attempts: u32::MAX, first: Duration::from_secs(1), max: Duration::from_secs(30) };
 
-/// Starts polling, if other processes can share the store.
+/// Starts polling.
 pub(crate) fn start(shared: &Arc<EngineState>, tasks: &TaskTracker, ended: &CancellationToken) {
-    let Some(ChangeNotifications { ready: due, jobs }) = shared.store.change_notifications() else {
-        return;
-    };
+    let notifications = shared.store.change_notifications();
     let (shared, ended) = (Arc::clone(shared), ended.clone());
     tasks.spawn(async move {
-        tokio::select! {
-            () = wake_for(&shared, due) => {}
-            () = poll_jobs(&shared, jobs) => {}
-            () = ended.cancelled() => {}
-        }
+        let polls = async {
+            match notifications {
+                Some(ChangeNotifications { ready: due, jobs }) => {
+                    tokio::join!(wake_for(&shared, due), poll_jobs(&shared, jobs));
+                }
+                None => poll_unshared(&shared).await,
+            }
+        };
+        ended.run_until_cancelled(polls).await;
     });
 }
 
@@ -57,26 +62,45 @@ async fn poll_jobs(shared: &EngineState, mut jobs: watch::Receiver<u64>) {
         // Before the poll, because a notification that arrives during it may be about a change that
         // it missed.
         jobs.mark_unchanged();
-        match shared.store.versions(&watched).await {
-            Ok(glimpses) => {
-                failures = 0;
-                for (job, glimpse) in watched.iter().zip(glimpses) {
-                    shared.watchers.observed(job, glimpse);
-                }
-            }
-            Err(error) => {
-                failures += 1;
-                shared.record_store_error(&error);
-                tracing::warn!(%error, failures, "cannot poll watched jobs");
-                shared.clock.sleep(BACKOFF.delay(failures, 1.0)).await;
-                continue;
-            }
+        if !poll(shared, &watched, &mut failures).await {
+            continue;
         }
         let (min_interval, interval) = intervals(watched.len());
         shared.clock.sleep(min_interval).await;
         tokio::select! {
             () = notification(&mut jobs) => {}
             () = shared.clock.sleep(interval.saturating_sub(min_interval)) => {}
+        }
+    }
+}
+
+/// Polls all watched jobs of a store that no other process shares.
+async fn poll_unshared(shared: &EngineState) {
+    let mut failures = 0;
+    loop {
+        shared.watchers.has_watched().await;
+        shared.clock.sleep(UNSHARED_POLL_INTERVAL).await;
+        let watched = shared.watchers.watched().await;
+        poll(shared, &watched, &mut failures).await;
+    }
+}
+
+/// Polls these jobs once. Returns false after a failure, when its backoff has passed.
+async fn poll(shared: &EngineState, watched: &[(TenantId, JobId)], failures: &mut u32) -> bool {
+    match shared.store.versions(watched).await {
+        Ok(glimpses) => {
+            *failures = 0;
+            for (job, glimpse) in watched.iter().zip(glimpses) {
+                shared.watchers.observed(job, glimpse);
+            }
+            true
+        }
+        Err(error) => {
+            *failures += 1;
+            shared.record_store_error(&error);
+            tracing::warn!(%error, failures, "cannot poll watched jobs");
+            shared.clock.sleep(BACKOFF.delay(*failures, 1.0)).await;
+            false
         }
     }
 }

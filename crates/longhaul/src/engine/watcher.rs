@@ -13,7 +13,7 @@ use super::watchers::WatchSubscription;
 use crate::job::{JobId, Record};
 use crate::store::StoreError;
 
-/// Longest time that a change stays unseen if its notification is lost.
+/// Interval between a watcher's reads once its engine has stopped, and with it the change poller.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A stream of a job's transitions: each once and in order, up to the terminal one.
@@ -63,12 +63,16 @@ impl Engine {
         Watcher(stream::unfold(state, next).boxed())
     }
 
-    /// Waits for a notification, at most for the poll interval, because the replica that changed
-    /// the job may have died before it sent one.
+    /// Waits for a notification. Nothing but the change poller polls for it, so that an idle watcher costs nothing, until
+    /// the engine stops.
     pub(super) async fn wait_or_poll(&self, notification: impl Future<Output = ()>) {
+        let poll = async {
+            self.workers.ended().await;
+            Box::pin(self.shared.clock.sleep(POLL_INTERVAL)).await;
+        };
         tokio::select! {
             () = notification => {}
-            () = self.shared.clock.sleep(POLL_INTERVAL) => {}
+            () = poll => {}
         }
     }
 }
@@ -106,19 +110,29 @@ impl WatchState {
             if self.ended {
                 return None;
             }
-            let record = match self.engine.job(self.id).await {
-                Ok(record) => record,
+            // A watcher waits most of the time: then it holds neither the future of a read nor an empty buffer.
+            self.buffered = VecDeque::new();
+            let read = Box::pin(self.read()).await;
+            match read {
+                Ok(true) => {}
+                Ok(false) => self.engine.wait_or_poll(self.subscription.changed()).await,
                 Err(error) => {
                     self.ended = true;
                     return Some(Err(error));
                 }
-            };
-            match self.seen {
-                None => self.buffered.push_back(record),
-                Some(seen) if record.job.version > seen => self.buffered.extend(record.since(seen)),
-                Some(_) if record.job.status.is_terminal() => self.ended = true,
-                Some(_) => self.engine.wait_or_poll(self.subscription.changed()).await,
             }
         }
+    }
+
+    /// Reads the job and buffers its new transitions. Returns false if nothing has changed.
+    async fn read(&mut self) -> Result<bool, StoreError> {
+        let record = self.engine.job(self.id).await?;
+        match self.seen {
+            None => self.buffered.push_back(record),
+            Some(seen) if record.job.version > seen => self.buffered.extend(record.since(seen)),
+            Some(_) if record.job.status.is_terminal() => self.ended = true,
+            Some(_) => return Ok(false),
+        }
+        Ok(true)
     }
 }

@@ -106,10 +106,17 @@ impl Watchers {
     /// Returns the watched jobs; waits until there is one.
     pub(crate) async fn watched(&self) -> Vec<(TenantId, JobId)> {
         loop {
+            self.has_watched().await;
             let watched: Vec<_> = self.watched.lock().keys().cloned().collect();
             if !watched.is_empty() {
                 return watched;
             }
+        }
+    }
+
+    /// Waits until there is a watched job.
+    pub(crate) async fn has_watched(&self) {
+        while self.watched.lock().is_empty() {
             self.came.notified().await;
         }
     }

@@ -1,5 +1,6 @@
 //! Canonical JSON: sorted keys, no white space, numbers by their exact value.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::JsonError;
@@ -35,7 +36,7 @@ impl<'a> Reader<'a> {
     }
 
     fn object(&mut self, out: &mut String, depth: usize) -> Result<(), JsonError> {
-        let mut entries: Vec<(String, String)> = Vec::new();
+        let mut entries: Vec<(Cow<'a, str>, String)> = Vec::new();
         self.skip(b'{');
         while self.peek() != b'}' {
             let key = self.string()?;
@@ -77,21 +78,26 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a string and returns it quoted, with canonical escapes.
-    fn string(&mut self) -> Result<String, JsonError> {
+    fn string(&mut self) -> Result<Cow<'a, str>, JsonError> {
         self.peek();
         let start = self.at;
         self.at += 1;
-        let mut escaped = false;
+        let (mut escaped, mut has_escapes) = (false, false);
         while let Some(byte) = self.text.as_bytes().get(self.at) {
             self.at += 1;
             match byte {
                 b'"' if !escaped => break,
-                b'\\' => escaped = !escaped,
+                b'\\' => (escaped, has_escapes) = (!escaped, true),
                 _ => escaped = false,
             }
         }
-        let plain: String = serde_json::from_str(self.text.get(start..self.at).unwrap_or(""))?;
-        Ok(serde_json::to_string(&plain)?)
+        let quoted = self.text.get(start..self.at).unwrap_or("");
+        if !has_escapes {
+            // Valid JSON, so that nothing in it needs an escape.
+            return Ok(Cow::Borrowed(quoted));
+        }
+        let plain: String = serde_json::from_str(quoted)?;
+        Ok(Cow::Owned(serde_json::to_string(&plain)?))
     }
 
     fn scalar(&mut self) -> &'a str {

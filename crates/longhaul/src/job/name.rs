@@ -1,7 +1,7 @@
 //! Names of kinds, queues and tenants.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -158,7 +158,8 @@ impl TryFrom<&str> for TenantId {
 impl Default for TenantId {
     /// Returns the tenant `default`.
     fn default() -> Self {
-        Self(Name("default".into()))
+        static DEFAULT: LazyLock<TenantId> = LazyLock::new(|| TenantId(Name("default".into())));
+        DEFAULT.clone()
     }
 }
 

@@ -63,15 +63,18 @@ impl Runner {
             sent_at.after(timeout).after(GIVE_UP),
         );
         async move {
-            let (job, lease_ref) = (lease.job.clone(), lease.to_ref());
+            let lease_ref = lease.to_ref();
+            let Lease { job, input, steps, .. } = lease;
+            let job = Arc::new(job);
             self.shared.watchers.changed(&job.tenant, job.id, job.status, Some(job.version));
             let (outcome, ctx) = match kind {
                 Some(kind) if !self.stopping.is_cancelled() => {
                     failpoint::reach(Failpoint::Claimed).await;
-                    let input = lease.input.clone();
                     let (shared, reports) = (Arc::clone(&self.shared), Arc::clone(&self.reports));
                     let code_version = kind.settings().code_version.as_deref();
-                    let ctx = Ctx::new(shared, reports, lease, code_version, signals.clone());
+                    let (lease, job) = (lease_ref.clone(), Arc::clone(&job));
+                    let ctx =
+                        Ctx::new(shared, reports, lease, job, steps, code_version, signals.clone());
                     (self.work(&kind, &ctx, input, &signals, timeout).await, Some(ctx))
                 }
                 // The replica is stopping. A kind without a handler here is never claimed.

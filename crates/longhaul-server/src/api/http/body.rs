@@ -133,9 +133,12 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let Some(Ok(given)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else {
         return false;
     };
-    let media_type = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    media_type == "application/json"
-        || (media_type.starts_with("application/") && media_type.ends_with("+json"))
+    let media_type = given.split(';').next().unwrap_or_default().trim();
+    if media_type.eq_ignore_ascii_case("application/json") {
+        return true;
+    }
+    let media_type = media_type.to_ascii_lowercase();
+    media_type.starts_with("application/") && media_type.ends_with("+json")
 }
 
 /// Reads a body of at most `bytes_max`. Checks the headers first, because reading makes the server send

@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use longhaul::job::Limits;
 use longhaul::store::accounts::{Actor, AuditEntry, Scope, TenantLimits};
 use longhaul::{Engine, TenantId};
+use sha2::{Digest, Sha256};
 
 use crate::api::AppState;
 use crate::auth::{AuditContext, Auth, Principal, credential};
@@ -66,14 +67,15 @@ pub(crate) struct Caller<P = Read> {
     pub(crate) engine: Engine,
     pub(crate) principal: Principal,
     auth: Auth,
-    request_id: String,
+    request_id: Option<RequestId>,
     permission: PhantomData<fn() -> P>,
 }
 
 impl<P> Caller<P> {
     /// Returns the actor and the request id for the audit log.
     pub(crate) fn audit_actor(&self) -> AuditContext {
-        AuditContext { actor: self.principal.actor.clone(), request_id: self.request_id.clone() }
+        let request_id = self.request_id.as_ref().map(RequestId::to_string).unwrap_or_default();
+        AuditContext { actor: self.principal.actor.clone(), request_id }
     }
 
     /// Records an action in the audit log. Called before the action, so that no action goes unrecorded.
@@ -132,7 +134,23 @@ pub(crate) struct Authorization<P = Read> {
     permission: PhantomData<fn() -> P>,
 }
 
+/// Identifies the callers whose authorization ends at the same time: the SHA-256 of the credential, because the secret
+/// itself is not a key of a map, and the actor, because a server that requires no keys ignores a revoked one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct CallerId {
+    actor: String,
+    credential: Option<[u8; 32]>,
+}
+
 impl<P: Permission> Authorization<P> {
+    pub(crate) fn caller_id(&self) -> CallerId {
+        let credential = self.credential.as_ref();
+        CallerId {
+            actor: self.actor.to_string(),
+            credential: credential.map(|secret| Sha256::digest(secret.expose()).into()),
+        }
+    }
+
     /// Returns whether the authorization can end. That of a caller without a credential cannot, unless a
     /// subscription is needed: the server requires no keys.
     pub(crate) fn can_end(&self) -> bool {
@@ -202,7 +220,7 @@ impl<P: Permission> FromRequestParts<AppState> for Caller<P> {
             None => check_permission::<P>(&state.auth, &principal)?,
         }
         let account = principal.account.as_deref();
-        let request_id = parts.extensions.get::<RequestId>().map(RequestId::to_string);
+        let request_id = parts.extensions.get::<RequestId>().cloned();
         let engine = state.engine.for_tenant(principal.tenant.clone());
         let engine = engine.for_key(principal.key.as_deref());
         let own = account.and_then(|tenant| own_limits(&tenant.limits, engine.limits()));
@@ -213,7 +231,7 @@ impl<P: Permission> FromRequestParts<AppState> for Caller<P> {
             },
             principal,
             auth: state.auth.clone(),
-            request_id: request_id.unwrap_or_default(),
+            request_id,
             permission: PhantomData,
         })
     }

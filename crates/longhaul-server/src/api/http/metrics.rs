@@ -10,6 +10,7 @@ use axum::http::{HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use longhaul::store::QueueTotal;
+use metrics::{Label, SharedString};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use utoipa_axum::routes;
 
@@ -125,12 +126,12 @@ pub(crate) async fn measure(request: Request, next: Next) -> Response {
     let method = method_label(request.method());
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let response = next.run(request).await;
-    let labels = [
-        ("method", method.to_owned()),
-        ("route", route.unwrap_or_else(|| "none".to_owned())),
-        ("status", response.status().as_str().to_owned()),
+    let labels = vec![
+        Label::from_static_parts("method", method),
+        Label::new("route", route.map_or(SharedString::const_str("none"), SharedString::from)),
+        Label::new("status", response.status().as_str().to_owned()),
     ];
-    metrics::histogram!("longhaul_http_request_seconds", &labels).record(started.elapsed());
+    metrics::histogram!("longhaul_http_request_seconds", labels).record(started.elapsed());
     response
 }
 

@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
-use axum::Json;
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER};
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use longhaul::job;
 use longhaul_client::wire;
 
+use crate::problem::Problem;
+
+/// Usual size of a job without its result, and usual number of its headers, those of all layers included, so that
+/// neither grows step by step.
+const JOB_BYTES: usize = 1024;
+const JOB_HEADERS: usize = 12;
 /// Disables nginx's response buffering.
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -40,11 +45,19 @@ pub(crate) fn stream(content_type: &'static str, body: Body) -> Response {
 
 /// Responds with a job, its `ETag`, and `Retry-After` while it is unfinished.
 pub(crate) fn job_response(job: &wire::Job) -> Response {
-    let mut response = Json(job).into_response();
-    response.headers_mut().insert(ETAG, etag(job.version));
-    if let Some(seconds) = job.retry_after {
-        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    let result_bytes = job.result.as_ref().map_or(0, |result| result.as_str().len());
+    let mut body = Vec::with_capacity(JOB_BYTES + result_bytes);
+    if let Err(error) = serde_json::to_writer(&mut body, job) {
+        return Problem::internal(error).into_response();
     }
+    let mut headers = HeaderMap::with_capacity(JOB_HEADERS);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ETAG, etag(job.version));
+    if let Some(seconds) = job.retry_after {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
+    let mut response = Response::new(Body::from(body));
+    *response.headers_mut() = headers;
     response
 }
 

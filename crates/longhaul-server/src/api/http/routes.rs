@@ -15,6 +15,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::caller::{Permission, require};
 use super::load_shedding::{Class, shed};
+use super::shared_service::{Share, SharedService};
 use crate::api::AppState;
 use crate::auth::Auth;
 
@@ -128,7 +129,7 @@ impl Routes {
     /// Builds the router. A request passes load shedding, then `layer`, then the permission check.
     pub(crate) fn into_router<L>(self, state: &AppState, layer: L) -> Router<AppState>
     where
-        L: Layer<RouteService> + Clone + Send + Sync + 'static,
+        L: Layer<SharedService<RouteService>> + Clone + Send + Sync + 'static,
         L::Service: Service<Request, Error = Infallible> + Clone + Send + Sync + 'static,
         <L::Service as Service<Request>>::Response: IntoResponse,
         <L::Service as Service<Request>>::Future: Send,
@@ -137,7 +138,7 @@ impl Routes {
             let Route { class, require, methods, .. } = route;
             let guarded = |methods| {
                 let shed = from_fn_with_state((state.load_shedder.clone(), class), shed);
-                require(methods, &state.auth).layer((shed, layer.clone()))
+                require(methods, &state.auth).layer((Share, shed, Share, layer.clone(), Share))
             };
             match methods {
                 Methods::Documented((schemas, paths, methods)) => {

@@ -5,14 +5,16 @@
 //! and continues with `Last-Event-ID`.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use longhaul::job::Record;
+use longhaul::store::StoreError;
 use longhaul::{Engine, JobId, Timestamp, Watcher};
 
 use crate::api::AppState;
@@ -20,14 +22,15 @@ use crate::api::http::caller::{Authorization, Caller};
 use crate::api::http::openapi::{EventStream, JobQueryProblems, PathOfJob};
 use crate::api::http::params::{JobPath, bad};
 use crate::api::http::respond;
+use crate::api::http::stream_authorization::StreamAuthorization;
 use crate::problem::Result;
 use crate::to_wire;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-const KEEP_ALIVE: &str = ": keep-alive\n\n";
-/// Interval of authorization checks. They hit the cache of keys and tenants, so that each costs a hash and two
-/// lookups. But each wakes the connection, which is most of the cost of an idle stream.
-const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
+const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
+/// Number of moments in a keep-alive interval at which comments are sent, so that one wake-up of a thread serves many
+/// streams.
+const KEEP_ALIVE_MOMENTS: u32 = 16;
 
 /// Watch a job.
 ///
@@ -70,10 +73,10 @@ pub(crate) async fn watch(
     let since = last_seen.filter(|seen| *seen <= now.version);
     let watcher = caller.engine.watch(id, since);
     let retry = format!("retry: {}\n\n", state.settings.reconnect.as_millis());
-    let now = state.clock.now();
-    let (checked_at, sent_at) = (now, now);
-    let (engine, first) = (caller.engine, Some(retry));
-    let events = Events { engine, state, watcher, authorization, first, checked_at, sent_at };
+    let authorization = state.streams.open(authorization, &state.clock, &state.stop);
+    let sent_at = state.clock.now();
+    let (engine, first) = (caller.engine, Some(Bytes::from(retry)));
+    let events = Events { engine, state, watcher, authorization, first, sent_at };
     let body = Body::from_stream(stream::unfold(events, Events::next));
     Ok(respond::stream("text/event-stream", body))
 }
@@ -88,11 +91,9 @@ struct Events {
     engine: Engine,
     state: AppState,
     watcher: Watcher,
-    authorization: Authorization,
+    authorization: Arc<StreamAuthorization>,
     /// Sent before all events.
-    first: Option<String>,
-    /// Last authorization check.
-    checked_at: Timestamp,
+    first: Option<Bytes>,
     sent_at: Timestamp,
 }
 
@@ -100,7 +101,7 @@ impl Events {
     /// Returns the next chunk of the stream. `None` ends it: after the job's last transition, at shutdown, when the
     /// store fails, or when the caller lost its authorization. Clients reconnect with `Last-Event-ID` and miss no
     /// event.
-    async fn next(mut self) -> Option<(Result<String, Infallible>, Self)> {
+    async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
         let chunk = match self.first.take() {
             Some(first) => first,
             None => self.next_chunk().await?,
@@ -109,44 +110,56 @@ impl Events {
         Some((Ok(chunk), self))
     }
 
-    async fn next_chunk(&mut self) -> Option<String> {
-        let (stop, clock) = (&self.state.stop, &self.state.clock);
-        let keep_alive_at = self.sent_at.after(self.state.settings.keep_alive);
-        // Kept across authorization checks, because a new wait would query the store again.
-        let mut next = std::pin::pin!(self.watcher.next());
-        loop {
-            let can_end = self.authorization.can_end();
-            let check_at = can_end.then(|| self.checked_at.after(RECHECK_INTERVAL));
-            let wake_at = check_at.map_or(keep_alive_at, |check_at| keep_alive_at.min(check_at));
-            let event_record = tokio::select! {
-                biased;
-                () = stop.cancelled() => return None,
-                record = &mut next => Some(record?),
-                () = clock.sleep_until(wake_at) => None,
-            };
-            if check_at.is_some_and(|check_at| clock.now() >= check_at) {
-                if self.authorization.recheck().await.is_err() {
-                    return None;
-                }
-                self.checked_at = clock.now();
-            }
-            match event_record {
-                Some(Ok(record)) => return event(&self.engine, &record),
-                Some(Err(error)) => {
-                    tracing::debug!(%error, "event stream ended by a store error");
-                    return None;
-                }
-                None if clock.now() >= keep_alive_at => return Some(KEEP_ALIVE.to_owned()),
-                None => {}
-            }
-        }
+    async fn next_chunk(&mut self) -> Option<Bytes> {
+        let keep_alive_at = keep_alive_at(self.sent_at, self.state.settings.keep_alive);
+        let chunk = tokio::select! {
+            biased;
+            () = self.authorization.ended() => return None,
+            record = self.watcher.next() => event(&self.engine, record?)?,
+            () = self.state.clock.sleep_until(keep_alive_at) => KEEP_ALIVE,
+        };
+        self.authorization.is_valid().await.then_some(chunk)
     }
+}
+
+/// Returns the last of the keep-alive moments within the interval after a chunk was sent.
+fn keep_alive_at(sent_at: Timestamp, interval: Duration) -> Timestamp {
+    let latest = sent_at.after(interval);
+    let step = i64::try_from((interval / KEEP_ALIVE_MOMENTS).as_millis()).unwrap_or(0);
+    Timestamp::from_millis(latest.as_millis() - latest.as_millis().rem_euclid(step.max(1)))
 }
 
 /// Formats one event. Replaces line breaks, which results may have between JSON tokens and which would end the
 /// `data` line; inside of strings JSON has none.
-fn event(engine: &Engine, record: &Record) -> Option<String> {
-    let job = to_wire::job(engine, record).ok()?;
+fn event(engine: &Engine, record: Result<Record, StoreError>) -> Option<Bytes> {
+    let record = match record {
+        Ok(record) => record,
+        Err(error) => {
+            tracing::debug!(%error, "event stream ended by a store error");
+            return None;
+        }
+    };
+    let job = to_wire::job(engine, &record).ok()?;
     let data = serde_json::to_string(&job).ok()?.replace(['\n', '\r'], " ");
-    Some(format!("event: job\nid: {}\ndata: {data}\n\n", job.version))
+    Some(format!("event: job\nid: {}\ndata: {data}\n\n", job.version).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn keep_alives_of_many_streams_share_few_moments_and_none_is_late() {
+        let interval = Duration::from_secs(15);
+        let sent_at = (0..15_000).map(|millis| Timestamp::from_millis(1_800_000_000_123 + millis));
+        let moments: BTreeSet<_> = sent_at
+            .map(|sent_at| {
+                let at = keep_alive_at(sent_at, interval);
+                assert!(at > sent_at.after(interval * 14 / 15) && at <= sent_at.after(interval));
+                at
+            })
+            .collect();
+        assert!(moments.len() <= 17, "{moments:?}");
+    }
 }

@@ -1,9 +1,10 @@
 //! Submitting one job.
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
 use axum::response::Response;
 use longhaul::JobHandle;
 use longhaul::job::Json;
@@ -51,9 +52,10 @@ pub(super) async fn submit_job(
     State(state): State<AppState>,
     caller: Caller<Submit>,
     query: Pairs,
-    headers: HeaderMap,
-    body: Body,
+    // Whole, because an extracted `HeaderMap` is a copy.
+    request: Request,
 ) -> Result<Response> {
+    let (Parts { headers, .. }, body) = request.into_parts();
     let preference = preference(&headers, query, state.settings.sync_wait_max)?;
     let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
     let handle = if is_multipart(&headers) {

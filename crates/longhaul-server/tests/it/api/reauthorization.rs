@@ -99,6 +99,15 @@ async fn event_stream_ends_soon_after_its_key_is_revoked() {
 }
 
 #[tokio::test]
+async fn all_event_streams_of_a_key_end_soon_after_it_is_revoked() {
+    let case = Case::new().await;
+    let (one, other) = (case.watched().await, case.watched().await);
+    case.revoke().await;
+    case.is_shut_out(one, 401, "unauthorized").await;
+    case.is_shut_out(other, 401, "unauthorized").await;
+}
+
+#[tokio::test]
 async fn event_stream_ends_soon_after_its_tenant_is_suspended() {
     let case = Case::new().await;
     let stream = case.watched().await;
