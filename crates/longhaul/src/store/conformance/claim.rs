@@ -24,7 +24,18 @@ async fn drain(harness: &StoreHarness) -> Vec<JobId> {
 
 /// A lease contains everything that a worker needs to start.
 pub async fn lease_holds_the_job_as_claimed(harness: &StoreHarness) {
-    let new = NewJob { timeout: Some(MINUTE), ..harness.job() };
+    let new = NewJob {
+        timeout: Some(MINUTE),
+        queue: name("slow"),
+        priority: 3,
+        max_attempts: 7,
+        labels: [("team".to_owned(), "billing".to_owned())].into(),
+        parent_id: Some(harness.pending().await.id),
+        start: Start::In(TICK),
+        ..harness.keyed("order-4711")
+    };
+    let parent = harness.claim_one().await;
+    assert_eq!(new.parent_id, Some(parent.job.id));
     let input = new.input.clone();
     let pending = harness.accept(new).await;
     harness.advance(TICK);

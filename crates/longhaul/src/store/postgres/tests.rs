@@ -39,23 +39,6 @@ async fn every_statement_prepares() {
     drop(store);
 }
 
-/// Columns are read by position.
-#[tokio::test]
-async fn pending_jobs_are_read_like_all_others() {
-    let url = database().await;
-    let store = PostgresStore::open(&url, Clock::system()).await.unwrap();
-    let client = connect(&url).await;
-    let mut views = Vec::new();
-    for view in ["records", "pending"] {
-        let statement = client.prepare(&format!("SELECT * FROM longhaul.{view}")).await.unwrap();
-        let columns = statement.columns().iter();
-        views.push(columns.map(|one| (one.name().to_owned(), one.type_().clone())).collect());
-    }
-    let [records, pending]: [Vec<_>; 2] = views.try_into().unwrap();
-    assert_eq!(records, pending);
-    drop(store);
-}
-
 /// Otherwise a job that returns to its queue would need a new entry in every index.
 #[tokio::test]
 async fn no_index_of_jobs_has_a_column_that_changes() {
