@@ -139,6 +139,6 @@ fn lease(
     row.steps = Some(steps.len() as u64);
     row.save_transition(tx)?;
     let (epoch, job) = (row.stored.epoch, row.stored.job.clone());
-    tx.leases.borrow_mut().insert(Box::new(row));
+    tx.caches.leases.borrow_mut().insert(Box::new(row));
     Ok(Lease { job, epoch, expires_at, input, steps })
 }

@@ -44,6 +44,7 @@ pub(crate) fn pause_queue(
     paused: bool,
 ) -> Result<(), SqliteError> {
     let queue = [tenant.as_str(), queue.as_str()];
+    tx.caches.has_paused_queues.take();
     if paused {
         if tx.run(sql::PAUSE_QUEUE, queue)? > 0 {
             tx.run(sql::PAUSE_JOBS, queue)?;

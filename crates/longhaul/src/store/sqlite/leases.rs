@@ -32,14 +32,14 @@ pub(crate) fn report(tx: &Tx<'_>, report: &Report) -> Result<(), SqliteError> {
     let mut row = find::leased(tx, &report.lease)?.ok_or(StoreError::LeaseLost)?;
     row.stored.tell(&report.phases, report.progress.as_ref(), tx.now);
     row.save_transition(tx)?;
-    tx.leases.borrow_mut().insert(row);
+    tx.caches.leases.borrow_mut().insert(row);
     Ok(())
 }
 
 /// Stores a step's output.
 pub(crate) fn checkpoint(tx: &Tx<'_>, step: &Checkpoint) -> Result<(), SqliteError> {
     let lease = &step.lease;
-    let cached = tx.leases.borrow().get(lease).map(|row| (row.seq, row.stored.job.attempt));
+    let cached = tx.caches.leases.borrow().get(lease).map(|row| (row.seq, row.stored.job.attempt));
     let found = if cached.is_some() { cached } else { find::lease_seq(tx, lease)? };
     let (seq, attempt) = found.ok_or(StoreError::LeaseLost)?;
     let stored = tx.run(
@@ -56,7 +56,7 @@ pub(crate) fn checkpoint(tx: &Tx<'_>, step: &Checkpoint) -> Result<(), SqliteErr
         ],
     )?;
     if stored == 1 {
-        tx.leases.borrow_mut().count_step(lease);
+        tx.caches.leases.borrow_mut().count_step(lease);
         return Ok(());
     }
     let stored: Option<(u32, String)> = tx.one(sql::FIND_STEP, params![seq, step.name])?;

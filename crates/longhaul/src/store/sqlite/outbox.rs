@@ -16,7 +16,7 @@ pub(crate) fn write_deliveries(
     if stored.events.is_empty() || stored.job.tenant.is_outbox() {
         return Ok(());
     }
-    let mut known = tx.subscriptions.borrow_mut();
+    let mut known = tx.caches.subscriptions.borrow_mut();
     let subscriptions = match &mut *known {
         Some(subscriptions) => subscriptions,
         none => none.insert(read_subscriptions(tx)?),

@@ -42,6 +42,16 @@ pub(crate) struct JobRow {
     read_as: (u64, u64, Status),
 }
 
+/// Returns whether any queue is paused, because most servers have none, and every submission depends on it.
+fn has_paused_queues(tx: &Tx<'_>) -> rusqlite::Result<bool> {
+    if let Some(cached) = tx.caches.has_paused_queues.get() {
+        return Ok(cached);
+    }
+    let found = tx.exists(sql::ANY_PAUSED, [])?;
+    tx.caches.has_paused_queues.set(Some(found));
+    Ok(found)
+}
+
 /// The position of a job in its queue.
 struct QueuePosition {
     rank: Option<i64>,
@@ -127,7 +137,7 @@ impl JobRow {
     /// Writes a transition: the changed state with its new events, the usage of a finished job, the expiry of
     /// its payload, and the webhook deliveries.
     pub(crate) fn save_transition(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
-        tx.leases.borrow_mut().forget(&self.stored.job);
+        tx.caches.leases.borrow_mut().forget(&self.stored.job);
         let (_, _, was) = self.read_as;
         let is = self.stored.job.status;
         if self.stored.ended {
@@ -341,7 +351,8 @@ impl JobRow {
     /// Returns the position. Only a due job in a queue that is not paused has a rank.
     fn queue_position(&self, tx: &Tx<'_>) -> rusqlite::Result<QueuePosition> {
         let Job { tenant, queue, run_at, priority, .. } = &self.stored.job;
-        let paused = tx.exists(sql::IS_PAUSED, [tenant.as_str(), queue.as_str()])?;
+        let paused = has_paused_queues(tx)?
+            && tx.exists(sql::IS_PAUSED, [tenant.as_str(), queue.as_str()])?;
         let ready = *run_at <= tx.now && !paused;
         let rank = ready.then(|| fairness::rank(*run_at, *priority));
         Ok(QueuePosition { rank, paused })

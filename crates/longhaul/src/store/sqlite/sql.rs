@@ -11,6 +11,7 @@ statements! {
         INSERT_JOB = "insert_job";
     }
     "claim" {
+        ANY_PAUSED = "any_paused";
         INSERT_LEASE = "insert_lease";
         IS_PAUSED = "is_paused";
         IS_READY = "is_ready";

@@ -75,7 +75,7 @@ impl Endpoints for SqliteStore {
         self.write(move |tx| {
             let deleted = tx.run(sql::DELETE_ENDPOINT, params![tenant.as_str(), id])? == 1;
             if deleted {
-                tx.subscriptions.take();
+                tx.caches.subscriptions.take();
                 tx.deleted.set(true);
                 insert_audit(tx, &audit)?;
             }
@@ -113,6 +113,6 @@ fn save(tx: &Tx<'_>, endpoint: &Endpoint) -> rusqlite::Result<()> {
             endpoint.changed_at.as_millis(),
         ],
     )?;
-    tx.subscriptions.take();
+    tx.caches.subscriptions.take();
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! Prepared statements of a connection.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 
 use rusqlite::{Connection, Statement};
 
@@ -19,12 +18,34 @@ pub(crate) trait PreparedStatements {
 /// hashes and compares the text for every use, which costs as much as a short statement.
 pub(crate) struct Statements<'c> {
     conn: &'c Connection,
-    prepared: RefCell<HashMap<(usize, usize), Statement<'c>>>,
+    /// Sorted by address and length. `None` while a statement runs.
+    prepared: RefCell<Vec<(TextAddress, Option<Statement<'c>>)>>,
 }
+
+/// Address and length of a statement's text.
+type TextAddress = (usize, usize);
 
 impl<'c> Statements<'c> {
     pub(crate) fn new(conn: &'c Connection) -> Self {
         Self { conn, prepared: RefCell::default() }
+    }
+
+    /// Passes the slot of a statement to `access`.
+    fn slot<T>(
+        &self,
+        key: TextAddress,
+        access: impl FnOnce(&mut Option<Statement<'c>>) -> T,
+    ) -> T {
+        let mut prepared = self.prepared.borrow_mut();
+        match prepared.binary_search_by_key(&key, |(key, _)| *key) {
+            Ok(index) => access(prepared.get_mut(index).map_or(&mut None, |(_, slot)| slot)),
+            Err(index) => {
+                let mut slot = None;
+                let accessed = access(&mut slot);
+                prepared.insert(index, (key, slot));
+                accessed
+            }
+        }
     }
 }
 
@@ -36,13 +57,12 @@ impl PreparedStatements for Statements<'_> {
     ) -> rusqlite::Result<()> {
         let key = (sql.as_ptr().addr(), sql.len());
         // Taken out while it runs, because reading a row may run another statement.
-        let taken = self.prepared.borrow_mut().remove(&key);
-        let mut statement = match taken {
+        let mut statement = match self.slot(key, Option::take) {
             Some(statement) => statement,
             None => self.conn.prepare(sql)?,
         };
         run(&mut statement);
-        self.prepared.borrow_mut().insert(key, statement);
+        self.slot(key, |slot| *slot = Some(statement));
         Ok(())
     }
 }

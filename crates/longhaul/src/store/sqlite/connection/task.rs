@@ -15,7 +15,7 @@ use crate::store::sqlite::connection::statements::PreparedStatements;
 use crate::store::sqlite::lease_cache::LeaseCache;
 use crate::store::sqlite::maintenance::usage::UsageTotals;
 
-/// An open transaction with one fixed time.
+/// An open transaction, with one fixed time for each task.
 pub(crate) struct Tx<'a> {
     pub(crate) conn: &'a Connection,
     statements: &'a dyn PreparedStatements,
@@ -24,12 +24,21 @@ pub(crate) struct Tx<'a> {
     pub(crate) deleted: Cell<bool>,
     /// Usage of jobs that finished in this transaction, written once before the commit.
     pub(crate) used: RefCell<UsageTotals>,
-    /// Endpoint subscriptions, once they were read. Cleared by a change of an endpoint.
-    pub(crate) subscriptions: RefCell<Option<Subscriptions>>,
     /// True if deliveries were written.
     pub(crate) wrote_deliveries: Cell<bool>,
-    /// Running jobs as they are stored. Empty in transactions of readers.
+    pub(crate) caches: WriterCaches,
+}
+
+/// Rows that the writer has read, as they are stored. It is the only writer, and it empties them after a rollback. Empty
+/// in transactions of readers.
+#[derive(Default)]
+pub(crate) struct WriterCaches {
+    /// Endpoint subscriptions, once they were read. Cleared by a change of an endpoint.
+    pub(crate) subscriptions: RefCell<Option<Subscriptions>>,
+    /// Running jobs.
     pub(crate) leases: RefCell<LeaseCache>,
+    /// True if any queue is paused, once that was read. Cleared by a pause and a resume.
+    pub(crate) has_paused_queues: Cell<Option<bool>>,
 }
 
 impl<'a> Tx<'a> {
@@ -44,9 +53,8 @@ impl<'a> Tx<'a> {
             now,
             deleted: Cell::new(false),
             used: RefCell::default(),
-            subscriptions: RefCell::default(),
             wrote_deliveries: Cell::new(false),
-            leases: RefCell::default(),
+            caches: WriterCaches::default(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The writer thread, with group commit.
 //!
-//! Tasks that are queued while a commit runs share the next commit: under load many calls share one sync,
-//! and a single call never waits for others. No result is sent before its commit has returned.
+//! Tasks that are queued while a commit or other tasks run share the next commit: under load many calls share one
+//! sync, and a single call never waits for others. No result is sent before its commit has returned.
 
 use std::io;
 use std::sync::Arc;
@@ -12,13 +12,11 @@ use tokio::sync::{Notify, mpsc};
 use super::wal::WalState;
 use crate::clock::Clock;
 use crate::store::StoreError;
-use crate::store::outbox::Subscriptions;
 use crate::store::sqlite::connection::error::to_store_error;
 use crate::store::sqlite::connection::open::Marker;
 use crate::store::sqlite::connection::statements::Statements;
-use crate::store::sqlite::connection::task::{Task, TaskOutcome, Tx};
+use crate::store::sqlite::connection::task::{Task, TaskOutcome, Tx, WriterCaches};
 use crate::store::sqlite::connection::threads::TaskThreads;
-use crate::store::sqlite::lease_cache::LeaseCache;
 use crate::store::sqlite::maintenance::usage;
 
 /// Maximum number of queued tasks. Further callers wait.
@@ -37,15 +35,13 @@ pub(crate) fn start(
     let mut threads = TaskThreads::new("writer", tasks);
     threads.spawn(move || {
         let log = WalState::found(clock.now());
-        let (subscriptions, leases) = (None, LeaseCache::default());
         let mut writer = Loop {
             conn: &conn,
             statements: Statements::new(&conn),
             clock,
             log,
             broken: None,
-            subscriptions,
-            leases,
+            caches: WriterCaches::default(),
             outbox_notify,
         };
         writer.run(queue);
@@ -68,12 +64,30 @@ struct Loop<'c> {
     /// First error after which the state of the disk is unknown. From then on no write is acknowledged,
     /// because a sync that failed once may report success later without having synced.
     broken: Option<StoreError>,
-    /// Endpoint subscriptions, cached until an endpoint changes.
-    subscriptions: Option<Subscriptions>,
-    /// Running jobs as they are stored. Emptied by a rollback.
-    leases: LeaseCache,
+    caches: WriterCaches,
     /// Notified after a commit that wrote deliveries.
     outbox_notify: Arc<Notify>,
+}
+
+/// The tasks of one commit. Tasks that are queued while others run join it, so that callers prepare their calls at the
+/// same time and still share the commit. There is no wait: it commits as soon as the queue is empty.
+struct Batch<'q> {
+    tasks: Vec<Box<dyn Task>>,
+    /// `None` if no further task may join.
+    queue: Option<&'q mut mpsc::Receiver<Box<dyn Task>>>,
+}
+
+impl Batch<'_> {
+    /// Returns the task at an index, if there is one or one is queued.
+    fn task(&mut self, index: usize) -> Option<&mut Box<dyn Task>> {
+        if index == self.tasks.len()
+            && index < BATCH_TASKS_MAX
+            && let Some(queue) = &mut self.queue
+        {
+            self.tasks.extend(queue.try_recv().ok());
+        }
+        self.tasks.get_mut(index)
+    }
 }
 
 /// The effects of a batch besides the results of its tasks.
@@ -82,8 +96,7 @@ struct Wrote {
     deleted: bool,
     /// True if deliveries were written.
     deliveries: bool,
-    subscriptions: Option<Subscriptions>,
-    leases: LeaseCache,
+    caches: WriterCaches,
 }
 
 /// The reason why a batch was rolled back.
@@ -98,13 +111,7 @@ impl Loop<'_> {
     fn run(&mut self, mut queue: mpsc::Receiver<Box<dyn Task>>) {
         self.tend_log(true);
         while let Some(first) = queue.blocking_recv() {
-            let mut batch = vec![first];
-            while batch.len() < BATCH_TASKS_MAX
-                && let Ok(task) = queue.try_recv()
-            {
-                batch.push(task);
-            }
-            self.run_batch(batch);
+            self.run_batch(Batch { tasks: vec![first], queue: Some(&mut queue) });
             self.tend_log(queue.is_empty());
         }
     }
@@ -135,24 +142,26 @@ impl Loop<'_> {
 
     /// Commits a batch and sends the results. If the batch fails, each task runs in a separate
     /// transaction, so that one failing task fails alone and the usual path needs no savepoints.
-    fn run_batch(&mut self, mut batch: Vec<Box<dyn Task>>) {
-        match self.commit(&mut batch) {
-            Err(BatchFailure::Task(_)) if batch.len() > 1 => {
-                for task in batch {
-                    self.run_batch(vec![task]);
+    fn run_batch(&mut self, mut batch: Batch<'_>) {
+        let committed = self.commit(&mut batch);
+        let tasks = batch.tasks;
+        match committed {
+            Err(BatchFailure::Task(_)) if tasks.len() > 1 => {
+                for task in tasks {
+                    self.run_batch(Batch { tasks: vec![task], queue: None });
                 }
             }
             // A rejection is the result, because its earlier writes were rolled back.
-            Ok(()) | Err(BatchFailure::Task(None)) => batch.into_iter().for_each(Task::answer),
+            Ok(()) | Err(BatchFailure::Task(None)) => tasks.into_iter().for_each(Task::answer),
             Err(BatchFailure::Task(Some(error)) | BatchFailure::Database(error)) => {
-                for task in batch {
+                for task in tasks {
                     task.fail(error.clone());
                 }
             }
         }
     }
 
-    fn commit(&mut self, batch: &mut [Box<dyn Task>]) -> Result<(), BatchFailure> {
+    fn commit(&mut self, batch: &mut Batch<'_>) -> Result<(), BatchFailure> {
         if let Some(error) = &self.broken {
             return Err(BatchFailure::Database(error.clone()));
         }
@@ -164,8 +173,8 @@ impl Loop<'_> {
             Ok(wrote)
         });
         let cause = match committed {
-            Ok(Wrote { deleted, deliveries, subscriptions, leases }) => {
-                (self.subscriptions, self.leases) = (subscriptions, leases);
+            Ok(Wrote { deleted, deliveries, caches }) => {
+                self.caches = caches;
                 if deleted {
                     self.log.note_deleted(self.clock.now());
                 }
@@ -190,15 +199,16 @@ impl Loop<'_> {
 
     /// Runs all bodies. Returns the error of the body that failed, or `None` if one rejected its call after
     /// writing, because a rejection must not leave writes.
-    fn run_bodies(
-        &mut self,
-        batch: &mut [Box<dyn Task>],
-    ) -> Result<Wrote, Option<rusqlite::Error>> {
-        let tx = Tx::new(self.conn, &self.statements, self.clock.now());
+    fn run_bodies(&mut self, batch: &mut Batch<'_>) -> Result<Wrote, Option<rusqlite::Error>> {
+        let mut tx = Tx::new(self.conn, &self.statements, self.clock.now());
         // Taken out of the caches until the commit succeeds, because reads and writes may be rolled back.
-        tx.subscriptions.replace(self.subscriptions.take());
-        tx.leases.replace(std::mem::take(&mut self.leases));
-        for task in batch {
+        tx.caches = std::mem::take(&mut self.caches);
+        let mut next = 0;
+        while let Some(task) = batch.task(next) {
+            next += 1;
+            // Read again, because a task that joined was sent after the transaction began, and its lease must not end
+            // earlier in the store than the worker expects.
+            tx.now = self.clock.now();
             let changes = self.conn.total_changes();
             match task.run(&tx) {
                 TaskOutcome::Done => {}
@@ -209,8 +219,7 @@ impl Loop<'_> {
         }
         usage::write(&tx).map_err(Some)?;
         let (deleted, deliveries) = (tx.deleted.get(), tx.wrote_deliveries.get());
-        let (subscriptions, leases) = (tx.subscriptions.take(), tx.leases.take());
-        Ok(Wrote { deleted, deliveries, subscriptions, leases })
+        Ok(Wrote { deleted, deliveries, caches: tx.caches })
     }
 
     fn execute(&self, sql: &str) -> rusqlite::Result<usize> {

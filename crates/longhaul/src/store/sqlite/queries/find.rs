@@ -37,7 +37,7 @@ fn missing(tx: &Tx<'_>, key: [&str; 2]) -> SqliteError {
 
 /// Returns the row of a job if the lease is current.
 pub(crate) fn leased(tx: &Tx<'_>, lease: &LeaseRef) -> rusqlite::Result<Option<Box<JobRow>>> {
-    if let Some(row) = tx.leases.borrow_mut().take(lease) {
+    if let Some(row) = tx.caches.leases.borrow_mut().take(lease) {
         return Ok(Some(row));
     }
     let found = lease_seq(tx, lease)?;

@@ -1,0 +1,2 @@
+-- Returns a row if any queue is paused.
+SELECT 1 FROM paused_queues LIMIT 1
