@@ -10,6 +10,9 @@ MAKEFLAGS += --no-builtin-rules
 export PATH := $(CURDIR)/.tools/bin:$(CURDIR)/.tools/venv/bin:$(PATH)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
+# Random plans of tests begin at a seed of this commit, so that each commit tries others, and can be tried again.
+export TEST_FIRST_SEED ?= $(shell printf '%d' 0x$$(git rev-parse --short=8 HEAD 2>/dev/null || echo 0))
+
 # One set of packages and features for every build, so that each crate compiles once.
 EVERYTHING := --workspace --all-features --locked
 NEXTEST_PROFILE := $(if $(CI),ci,default)
@@ -103,7 +106,7 @@ test-bench: setup-test
 
 .PHONY: test-rust
 test-rust: setup-test ## Run the Rust tests; some of them: make test-rust ARGS=cancel
-	@echo "== tests"
+	@echo "== tests (seeds from $(TEST_FIRST_SEED))"
 	INSTA_UPDATE=no scripts/with-postgres \
 		cargo nextest run $(EVERYTHING) --profile $(NEXTEST_PROFILE) $(ARGS)
 
@@ -118,7 +121,8 @@ TORTURE_FOR ?= 1h
 TORTURE_CASES ?= 2000
 .PHONY: torture
 torture: setup-test ## Repeat the tests with many more random plans (TORTURE_FOR=1h)
-	@INSTA_UPDATE=no PROPTEST_CASES=$(TORTURE_CASES) scripts/with-postgres \
+	@echo "== seeds from $(TEST_FIRST_SEED)"
+	INSTA_UPDATE=no PROPTEST_CASES=$(TORTURE_CASES) scripts/with-postgres \
 		cargo nextest run $(EVERYTHING) \
 		--profile torture --stress-duration $(TORTURE_FOR) $(ARGS)
 

@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::submit::{end, submit};
 use crate::harness::raw_http;
-use crate::harness::{Installation, LONGHAUL, TestProcess, output_of};
+use crate::harness::{Installation, LONGHAUL, TestProcess, output_of, skip};
 
 #[tokio::test]
 async fn second_process_on_the_same_data_is_rejected() {
@@ -123,8 +123,7 @@ async fn may_mount(install: &Installation) -> bool {
 async fn full_disk_rejects_submissions_but_not_reads_and_recovers() {
     let install = Installation::new();
     if !may_mount(&install).await {
-        eprintln!("SKIPPED: mounting a small disk needs root");
-        return;
+        return skip("mounting a small disk needs root");
     }
     let server = install.wait_ready(TestProcess::spawn(serve_on_small_disk(&install))).await;
     let client = install.client();
@@ -171,14 +170,12 @@ async fn failed_sync_is_never_acknowledged_and_ends_the_server() {
     strace.args(["-f", "-p", &pid, "-e", "trace=fsync,fdatasync"]);
     strace.args(["-e", "inject=fsync,fdatasync:error=EIO"]);
     let Ok(mut strace) = strace.stderr(Stdio::piped()).spawn() else {
-        eprintln!("SKIPPED: there is no strace here");
-        return;
+        return skip("there is no strace");
     };
     let mut lines = BufReader::new(strace.stderr.take().unwrap()).lines();
     let attached = lines.next_line().await.unwrap().unwrap_or_default();
     if !attached.contains("attached") {
-        eprintln!("SKIPPED: strace may not attach: {attached}");
-        return;
+        return skip(&format!("strace may not attach: {attached}"));
     }
     let once = SubmitOptions { idempotency_key: Some("k".to_owned()), wait: None };
     let request = SubmitRequest::new("demo", &json!({})).unwrap();

@@ -8,14 +8,12 @@ use longhaul::store::sqlite::SqliteStore;
 use tokio::runtime::Handle;
 
 use super::differential_store::DifferentialStore;
+use super::hold_promises;
 use super::simulation::StoreFactory;
-use super::{hold_promises, number};
 use crate::postgres::{AlternatingStore, TestDatabase, open_now};
 
-/// Returns the number of runs: 4, or more with `PROPTEST_CASES`. Each takes about a second.
-fn runs() -> u64 {
-    number("PROPTEST_CASES").map_or(4, |cases| (cases / 20).max(4))
-}
+/// Number of plans of each test. Each takes about a second.
+const PLANS: u64 = 4;
 
 /// A database and the processes that use it.
 struct InPostgres {
@@ -65,7 +63,7 @@ impl StoreFactory for InPostgres {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_plans_keep_invariants_in_postgres() {
     let open = |url: &str, clock: &Clock| Arc::new(open_now(url, clock.clone())) as Arc<dyn Store>;
-    hold_promises(runs(), || Box::new(InPostgres::new(open))).await;
+    hold_promises(PLANS, || Box::new(InPostgres::new(open))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -73,7 +71,7 @@ async fn random_plans_keep_invariants_in_postgres_with_shared_leases() {
     let open = |url: &str, clock: &Clock| {
         Arc::new(open_now(url, clock.clone()).always_sharing_leases()) as Arc<dyn Store>
     };
-    hold_promises(runs(), || Box::new(InPostgres::new(open))).await;
+    hold_promises(PLANS, || Box::new(InPostgres::new(open))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -81,7 +79,7 @@ async fn random_plans_keep_invariants_in_alternating_postgres_stores() {
     let open = |url: &str, clock: &Clock| {
         Arc::new(AlternatingStore::open_now(url, clock)) as Arc<dyn Store>
     };
-    hold_promises(runs(), || Box::new(InPostgres::new(open))).await;
+    hold_promises(PLANS, || Box::new(InPostgres::new(open))).await;
 }
 
 /// SQLite and Postgres side by side: each call goes to both, and the results must be equal.
@@ -101,7 +99,7 @@ impl StoreFactory for InBoth {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_and_postgres_return_equal_results_for_random_plans() {
-    hold_promises(runs(), || {
+    hold_promises(PLANS, || {
         let creating = TestDatabase::create();
         Box::new(InBoth(tokio::task::block_in_place(|| Handle::current().block_on(creating))))
     })

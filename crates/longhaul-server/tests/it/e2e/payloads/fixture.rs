@@ -12,7 +12,7 @@ use longhaul::{Clock, Engine, Timestamp};
 use super::canary::{Canary, files_in};
 use super::servers;
 use crate::harness::TestDatabase;
-use crate::harness::{ExitedProcess, Installation, TestProcess};
+use crate::harness::{ExitedProcess, Installation, TestProcess, skip};
 
 /// Returns a configuration with the kind `keep`, which runs `script` with a payload. Retries start at once, and
 /// leases are short enough to wait for.
@@ -60,8 +60,7 @@ impl TestStorage {
         // All table contents were in the write-ahead log before.
         let now = PathBuf::from(TestDatabase::log_file().await);
         let Ok(listed) = fs::read_dir(since.parent().unwrap()) else {
-            eprintln!("skipped: the files of Postgres belong to another user");
-            return;
+            return skip("the files of Postgres belong to another user");
         };
         let mut log: Vec<_> = listed.map(|entry| entry.unwrap().path()).collect();
         log.retain(|path| (since..=&now).contains(&path));
