@@ -50,6 +50,7 @@ SERVER = "crates/longhaul-server/"
 TEXT = {".rs", ".sql", ".py", ".md", ".toml", ".ts", ".js", ".mjs", ".html", ".sh", ".json", ""}
 THIS = re.compile(r"^scripts/(tidy(_test)?|language)\.py$")  # quotes what it forbids
 BUDGET = "scripts/tidy_budget.json"
+PROMISES = "docs/promises.md"
 
 
 def read_tree(root: Path) -> Tree:
@@ -216,6 +217,16 @@ def documented_paths(tree: Tree) -> Iterator[Finding]:
                 target = str(PurePosixPath(os.path.normpath(PurePosixPath(path).parent / link)))
                 if f"\n/{target}\n" not in everything and f"\n/{target}/" not in everything:
                     yield Finding(path, number, f"dead link: {link}")
+
+
+@rule
+def documented_tests(tree: Tree) -> Iterator[Finding]:
+    """Tests that the page of promises names exist."""
+    tests = {name for _, text in rust(tree) for name in re.findall(r"\bfn (\w+)", text)}
+    for number, line in enumerate(tree.get(PROMISES, "").splitlines(), 1):
+        for name in re.findall(r"`(\w+_\w+)`", line):
+            if name not in tests:
+                yield Finding(PROMISES, number, f"there is no test {name}")
 
 
 @rule

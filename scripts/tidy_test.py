@@ -62,6 +62,7 @@ CATCHES = {
         {"README.md": "the job was canceled", **GLOSSARY},
         {"ARCHITECTURE.md": "no table"},
     ],
+    "documented-tests": [{tidy.PROMISES: "`job_is_kept`, `job_is_lost`", TEST: "async fn job_is_kept() {}"}],
     "documented-paths": [
         {"README.md": "see `engine/walk.rs`"},
         {"docs/steps.md": "see `engine/gone/`", ENGINE: ""},
