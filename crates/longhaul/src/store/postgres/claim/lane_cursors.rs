@@ -77,8 +77,6 @@ impl Inner {
         if is_due(cursors.verified_at, VERIFY_INTERVAL, now) {
             cursors.verified_at = Some(now);
             rewound += connection.query(sql::VERIFY_LANES, &[]).await?.len();
-            // Clocks of machines drift apart by seconds a day.
-            self.sync_clock().await?;
         }
         for range in connection.all(sql::ADVANCE_LANES, &[&now]).await? {
             cursors.skipped.push(SkippedRange { range, advanced_at: now });
