@@ -131,6 +131,18 @@ impl TestServer {
         response.json()
     }
 
+    /// Submits a pending job with labels, and then more without than one page of a list examines. Returns its id.
+    pub(crate) async fn one_job_among_thousands(&self, labels: Value) -> String {
+        let job = |labels| json!({"kind": "gated", "input": 1, "delay": "1h", "labels": labels});
+        let labelled = self.post("/v1/jobs").json(job(labels)).send().await.json();
+        let others = json!({"jobs": vec![job(json!({})); 1_000]});
+        for _ in 0..3 {
+            let response = self.post("/v1/jobs/batch").json(others.clone()).send().await;
+            assert_eq!(response.status, StatusCode::OK, "{response:?}");
+        }
+        labelled["jobId"].as_str().expect("a job").to_owned()
+    }
+
     /// Submits a job and returns it once it has finished.
     pub(crate) async fn run(&self, kind: &str, input: Value) -> Value {
         let job = self.submit(kind, input).await;
