@@ -1,9 +1,9 @@
--- Lists the children of a job, newest first, without scanning other jobs. Filters that are NULL match
+-- Lists jobs of one finished status, newest first, without scanning other jobs. Filters that are NULL match
 -- everything; labels are passed as JSON.
-SELECT seq, id FROM jobs INDEXED BY jobs_of_parent
+SELECT jobs.seq, finished.id
+FROM finished INDEXED BY finished_by_status CROSS JOIN jobs ON jobs.seq = finished.seq
 WHERE
-    tenant_id = ?1 AND id < ?2 AND parent_id = ?8
-    AND (?9 IS NULL OR (SELECT records.status FROM records WHERE records.seq = jobs.seq) = ?9)
+    finished.tenant_id = ?1 AND finished.id < ?2 AND finished.id >= ?8 AND finished.status = ?9
     AND (?3 IS NULL OR jobs.kind = ?3)
     AND (?4 IS NULL OR jobs.queue = ?4)
     AND (?5 IS NULL OR jobs.created_at >= ?5)
@@ -13,5 +13,5 @@ WHERE
             WHERE has.key = want.key AND has.value = want.value
         )
     ))
-ORDER BY id DESC
+ORDER BY finished.id DESC
 LIMIT ?7

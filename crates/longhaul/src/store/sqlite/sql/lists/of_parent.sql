@@ -1,8 +1,9 @@
--- Lists pending jobs, newest first, without scanning other jobs. Filters that are NULL match everything; labels
--- are passed as JSON.
-SELECT jobs.seq, ready.id FROM ready CROSS JOIN jobs ON jobs.seq = ready.seq
+-- Lists the children of a job, newest first, without scanning other jobs. Filters that are NULL match
+-- everything; labels are passed as JSON.
+SELECT seq, id FROM jobs INDEXED BY jobs_of_parent
 WHERE
-    ready.tenant_id = ?1 AND ready.id < ?2
+    tenant_id = ?1 AND id < ?2 AND id >= ?8 AND parent_id = ?9
+    AND (?10 IS NULL OR (SELECT records.status FROM records WHERE records.seq = jobs.seq) = ?10)
     AND (?3 IS NULL OR jobs.kind = ?3)
     AND (?4 IS NULL OR jobs.queue = ?4)
     AND (?5 IS NULL OR jobs.created_at >= ?5)
@@ -12,5 +13,5 @@ WHERE
             WHERE has.key = want.key AND has.value = want.value
         )
     ))
-ORDER BY ready.id DESC
+ORDER BY id DESC
 LIMIT ?7

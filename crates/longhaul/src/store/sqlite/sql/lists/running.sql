@@ -2,7 +2,7 @@
 -- are passed as JSON.
 SELECT jobs.seq, leases.id FROM leases CROSS JOIN jobs ON jobs.seq = leases.seq
 WHERE
-    leases.tenant_id = ?1 AND leases.id < ?2
+    leases.tenant_id = ?1 AND leases.id < ?2 AND leases.id >= ?8
     AND (?3 IS NULL OR jobs.kind = ?3)
     AND (?4 IS NULL OR jobs.queue = ?4)
     AND (?5 IS NULL OR jobs.created_at >= ?5)

@@ -2,7 +2,7 @@
 -- JSON.
 SELECT seq, id FROM jobs INDEXED BY jobs_id
 WHERE
-    tenant_id = ?1 AND id < ?2
+    tenant_id = ?1 AND id < ?2 AND id >= ?8
     AND (?3 IS NULL OR kind = ?3)
     AND (?4 IS NULL OR queue = ?4)
     AND (?5 IS NULL OR created_at >= ?5)

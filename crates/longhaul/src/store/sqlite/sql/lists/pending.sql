@@ -1,9 +1,8 @@
--- Lists jobs of one finished status, newest first, without scanning other jobs. Filters that are NULL match
--- everything; labels are passed as JSON.
-SELECT jobs.seq, finished.id
-FROM finished INDEXED BY finished_by_status CROSS JOIN jobs ON jobs.seq = finished.seq
+-- Lists pending jobs, newest first, without scanning other jobs. Filters that are NULL match everything; labels
+-- are passed as JSON.
+SELECT jobs.seq, ready.id FROM ready CROSS JOIN jobs ON jobs.seq = ready.seq
 WHERE
-    finished.tenant_id = ?1 AND finished.id < ?2 AND finished.status = ?8
+    ready.tenant_id = ?1 AND ready.id < ?2 AND ready.id >= ?8
     AND (?3 IS NULL OR jobs.kind = ?3)
     AND (?4 IS NULL OR jobs.queue = ?4)
     AND (?5 IS NULL OR jobs.created_at >= ?5)
@@ -13,5 +12,5 @@ WHERE
             WHERE has.key = want.key AND has.value = want.value
         )
     ))
-ORDER BY finished.id DESC
+ORDER BY ready.id DESC
 LIMIT ?7

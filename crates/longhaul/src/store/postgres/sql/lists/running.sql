@@ -11,7 +11,7 @@ FROM (
             LIMIT 1
         ) AS job
         WHERE
-            lease.tenant_id = $1::text AND lease.id < $2::text
+            lease.tenant_id = $1::text AND lease.id < $2::text AND lease.id >= $8::text
             AND ($3::text IS NULL OR job.kind = $3::text)
             AND ($4::text IS NULL OR job.queue = $4::text)
             AND ($5::bigint IS NULL OR job.created_at >= $5::bigint)
@@ -27,7 +27,7 @@ FROM (
         LIMIT 1
     ) AS job
     WHERE
-        shared.tenant_id = $1::text AND shared.id < $2::text
+        shared.tenant_id = $1::text AND shared.id < $2::text AND shared.id >= $8::text
         AND ($3::text IS NULL OR job.kind = $3::text)
         AND ($4::text IS NULL OR job.queue = $4::text)
         AND ($5::bigint IS NULL OR job.created_at >= $5::bigint)

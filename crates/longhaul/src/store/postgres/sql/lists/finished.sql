@@ -7,7 +7,7 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS job
 WHERE
-    finished.tenant_id = $1::text AND finished.id < $2::text AND finished.status = $8::text
+    finished.tenant_id = $1::text AND finished.id < $2::text AND finished.id >= $8::text AND finished.status = $9::text
     AND ($3::text IS NULL OR job.kind = $3::text)
     AND ($4::text IS NULL OR job.queue = $4::text)
     AND ($5::bigint IS NULL OR job.created_at >= $5::bigint)

@@ -12,7 +12,7 @@ FROM (
             LIMIT 1
         ) AS job
         WHERE
-            ready.tenant_id = $1::text AND ready.id < $2::text
+            ready.tenant_id = $1::text AND ready.id < $2::text AND ready.id >= $8::text
             AND ($3::text IS NULL OR job.kind = $3::text)
             AND ($4::text IS NULL OR job.queue = $4::text)
             AND ($5::bigint IS NULL OR job.created_at >= $5::bigint)
@@ -30,7 +30,7 @@ FROM (
             LIMIT 1
         ) AS job
         WHERE
-            incoming.tenant_id = $1::text AND incoming.id < $2::text
+            incoming.tenant_id = $1::text AND incoming.id < $2::text AND incoming.id >= $8::text
             AND ($3::text IS NULL OR job.kind = $3::text)
             AND ($4::text IS NULL OR job.queue = $4::text)
             AND ($5::bigint IS NULL OR job.created_at >= $5::bigint)
