@@ -17,6 +17,10 @@ sqlite_mutants=$(
     cat <<'LIST'
 late-write-accepted|leases/find_leased.sql|s/epoch = ?3/epoch >= ?3/
 late-renewal-accepted|leases/renew.sql|s/epoch = ?3/epoch >= ?3/
+checkpoint-hides-cancel|leases/find_leased.sql|s/leases.cancel_requested_at IS NOT NULL/0/
+version-hides-cancel|queries/versions.sql|s/leases.cancel_requested_at IS NOT NULL/0/
+live-process-taken-over|replicas/take_over.sql|s/run = ?2/?2 = ?2/
+leases-of-other-replicas-taken-over|replicas/take_over_leases.sql|s/replica = ?1/?1 <> ''/
 renewal-hides-cancel|leases/renew.sql|s/cancel_requested_at IS NOT NULL/0/
 live-lease-swept|maintenance/expired_leases.sql|s/lease_until <= ?1/lease_until <= ?1 + 5000/
 lost-lease-kept|maintenance/expired_leases.sql|s/lease_until <= ?1/lease_until <= ?1 - 5000/
@@ -49,6 +53,11 @@ postgres_mutants=$(
     cat <<'LIST'
 late-renewal-kept|leases/renew.sql|s/USING (tenant_id, id, epoch)/USING (tenant_id, id)/
 late-checkpoint-stored|leases/insert_foreign_steps.sql|s/held.epoch = new.epoch/new.epoch > 0/
+checkpoint-hides-cancel|leases/insert_steps.sql|s/held.cancel_requested_at IS NOT NULL/false/
+version-hides-cancel|queries/versions.sql|s/job.cancel_requested_at IS NOT NULL/false/
+live-process-taken-over|replicas/take_over.sql|s/run = $2/$2 = $2/
+leases-of-other-replicas-taken-over|replicas/take_over.sql|s/ON lease.replica = ended.name/ON true/
+shared-leases-not-taken-over|replicas/take_over.sql|s/least(lease.lease_until, $3::bigint)/greatest(lease.lease_until, $3::bigint)/
 late-output-appended|leases/append_output.sql|s/held.epoch = new.epoch/new.epoch > 0/
 live-lease-rescued|maintenance/lock_expired_leases.sql|s/lease_until <= $1/lease_until - 5000 <= $1/
 expired-shared-lease-kept|maintenance/split_expired_leases.sql|s/lease_until <= $1/lease_until <= 0 * $1/

@@ -9,6 +9,7 @@ use self::migrate::{MigrationReport, connect_error};
 use self::row_security::RowSecurity;
 use super::connection::database::PgDatabase;
 use super::connection::error::describe;
+use super::connection::timeouts::{Timeouts, within};
 use super::connection::url::DatabaseUrl;
 
 /// An error while opening a database, by the operator's remedy.
@@ -20,7 +21,10 @@ pub enum OpenError {
     /// TLS cannot be configured, for example because a certificate file is missing.
     #[error("cannot set up TLS to the database: {0}")]
     Tls(String),
-    /// The server is down, or the URL's address, user or password is wrong.
+    /// The server is down, starting or not reachable, or the URL's address is wrong. Waiting may help.
+    #[error("cannot connect to Postgres at {0}")]
+    Unreachable(String),
+    /// The server rejects the connection, for example because user, password or database is wrong.
     #[error("cannot connect to Postgres at {0}")]
     Connect(String),
     /// A migration failed.
@@ -46,6 +50,7 @@ impl OpenError {
     /// Adds the server's address to a connection error.
     fn at(self, address: &str) -> Self {
         match self {
+            Self::Unreachable(why) => Self::Unreachable(format!("{address}: {why}")),
             Self::Connect(why) => Self::Connect(format!("{address}: {why}")),
             other @ (Self::Address(_)
             | Self::Tls(_)
@@ -65,20 +70,23 @@ const SERVER_SETTINGS: &str = "
 const SERVER_VERSION_MIN: i32 = 130_000;
 
 /// Connects, checks the server and migrates the schema.
-pub(super) async fn open(url: &str) -> Result<Arc<PgDatabase>, OpenError> {
-    Ok(Arc::new(connect_and_migrate(url).await?.0))
+pub(super) async fn open(url: &str, timeouts: Timeouts) -> Result<Arc<PgDatabase>, OpenError> {
+    Ok(Arc::new(connect_and_migrate(url, timeouts).await?.0))
 }
 
 /// Migrates the schema of a database, as opening it does.
 pub async fn migrate(url: &str) -> Result<MigrationReport, OpenError> {
-    Ok(connect_and_migrate(url).await?.1)
+    Ok(connect_and_migrate(url, Timeouts::default()).await?.1)
 }
 
-async fn connect_and_migrate(url: &str) -> Result<(PgDatabase, MigrationReport), OpenError> {
+async fn connect_and_migrate(
+    url: &str,
+    timeouts: Timeouts,
+) -> Result<(PgDatabase, MigrationReport), OpenError> {
     let url = DatabaseUrl::parse(url)?;
     let address = url.address();
     let migrated = async {
-        let database = connect(url).await?;
+        let database = connect(url, timeouts).await?;
         let report = migrate::migrate(&database).await?;
         row_security::enable(&database).await?;
         Ok((database, report))
@@ -100,7 +108,7 @@ pub async fn inspect(url: &str) -> Result<DatabaseInfo, OpenError> {
     let url = DatabaseUrl::parse(url)?;
     let address = url.address();
     let info = async {
-        let database = connect(url).await?;
+        let database = connect(url, Timeouts::default()).await?;
         let client = database.dedicated_connection().await.map_err(connect_error)?;
         let rows = client.query_typed("SELECT current_setting('server_version')", &[]).await;
         let rows = rows.map_err(|error| OpenError::Connect(describe(&error)))?;
@@ -118,12 +126,13 @@ pub async fn inspect(url: &str) -> Result<DatabaseInfo, OpenError> {
 }
 
 /// Connects to a server and checks that it keeps the store's promises.
-async fn connect(url: DatabaseUrl) -> Result<PgDatabase, OpenError> {
-    let database = PgDatabase::new(url)?;
-    database.detect_pooler().await.map_err(connect_error)?;
+async fn connect(url: DatabaseUrl, timeouts: Timeouts) -> Result<PgDatabase, OpenError> {
+    let database = PgDatabase::new(url, timeouts)?;
+    // First, because an error of the pool does not show its cause.
     let client = database.dedicated_connection().await.map_err(connect_error)?;
-    let rows = client.query_typed(SERVER_SETTINGS, &[]).await;
-    let rows = rows.map_err(|error| OpenError::Connect(describe(&error)))?;
+    database.detect_pooler().await.map_err(connect_error)?;
+    let settings = client.query_typed(SERVER_SETTINGS, &[]);
+    let rows = within(timeouts.statement, settings).await.map_err(connect_error)?;
     let Some(row) = rows.first() else {
         return Err(OpenError::Connect("the server does not report its settings".to_owned()));
     };

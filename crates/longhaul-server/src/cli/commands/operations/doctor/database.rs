@@ -20,7 +20,7 @@ pub(super) async fn database(database: &Database, peer: Peer) -> Vec<Finding> {
     match postgres::inspect(url.expose()).await {
         Ok(found) => vec![Finding::good("database", found.summary), wall(&found.row_security)],
         Err(error) => {
-            let error = StartError::postgres(url.expose(), error);
+            let error = StartError::postgres(error);
             vec![Finding::bad("database", error.to_string(), "a server cannot start with it")]
         }
     }
