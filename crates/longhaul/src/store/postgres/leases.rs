@@ -50,7 +50,9 @@ impl Inner {
         let is_missing = |lease: &&LeaseRef| !renewed.contains_key(*lease);
         let missing: Vec<&LeaseRef> =
             leases.iter().filter(|lease| may_be_shared(lease)).filter(is_missing).collect();
-        if !missing.is_empty() && self.split_leases_over(client, &missing).await? {
+        if !missing.is_empty() {
+            // Repeated even if none was split here, because another call may have split them just before.
+            self.split_leases_over(client, &missing).await?;
             renewed.extend(renew_over(client, &missing, until).await?);
         }
         let renewal = |lease: &LeaseRef| match renewed.get(lease) {
