@@ -56,19 +56,23 @@ impl Runner {
         if lease.job.cancel_requested_at.is_some() {
             signals.cancel.cancel();
         }
+        let leased_until = sent_at.after(self.settings.lease);
         let kept = self.lease_renewer.keep(
             &lease,
             signals.clone(),
-            sent_at.after(self.settings.lease),
+            leased_until,
             sent_at.after(timeout).after(GIVE_UP),
         );
+        // The reply came too late for a renewal. No handler has run, so the attempt is released without a charge, unless
+        // another replica has rescued the job.
+        let is_too_late = leased_until <= self.shared.clock.now();
         async move {
             let lease_ref = lease.to_ref();
             let Lease { job, input, steps, .. } = lease;
             let job = Arc::new(job);
             self.shared.watchers.changed(&job.tenant, job.id, job.status, Some(job.version));
             let (outcome, ctx) = match kind {
-                Some(kind) if !self.stopping.is_cancelled() => {
+                Some(kind) if !self.stopping.is_cancelled() && !is_too_late => {
                     failpoint::reach(Failpoint::Claimed).await;
                     let (shared, reports) = (Arc::clone(&self.shared), Arc::clone(&self.reports));
                     let code_version = kind.settings().code_version.as_deref();
@@ -77,7 +81,7 @@ impl Runner {
                         Ctx::new(shared, reports, lease, job, steps, code_version, signals.clone());
                     (self.work(&kind, &ctx, input, &signals, timeout).await, Some(ctx))
                 }
-                // The replica is stopping. A kind without a handler here is never claimed.
+                // A kind without a handler here is never claimed.
                 Some(_) | None => (Some(Outcome::Released), None),
             };
             // The handler has ended with its lease. The job goes on later, without a charge.

@@ -80,6 +80,8 @@ impl LeaseRenewer {
             shared: Arc::clone(shared),
             lease: settings.lease,
             renew: settings.renew,
+            // Before the thread runs, so that leases are renewed in time even if it starts late.
+            first_renewal_at: shared.clock.now().after(settings.renew),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread_ended = CancellationToken::new();
@@ -209,11 +211,12 @@ struct RenewLoop {
     shared: Arc<EngineState>,
     lease: Duration,
     renew: Duration,
+    first_renewal_at: Timestamp,
 }
 
 impl RenewLoop {
     async fn run(&self) {
-        let mut renew_at = self.shared.clock.now().after(self.renew);
+        let mut renew_at = self.first_renewal_at;
         loop {
             tokio::select! {
                 () = self.shared.clock.sleep_until(renew_at) => {

@@ -1,6 +1,6 @@
 //! Outages of the store that are longer than a lease, on both stores: they charge no attempt.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use longhaul::job::{Job, Record};
@@ -9,8 +9,8 @@ use longhaul::store::faulty::{FaultPlan, FaultyStore};
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{
-    LeaseRef, MaintenanceStore as _, Renewal, SettleResult, Settlement, Store, StoreError,
-    WorkerStore as _,
+    Claim, ClaimResult, LeaseRef, MaintenanceStore as _, Renewal, SettleResult, Settlement, Store,
+    StoreError, WorkerStore as _,
 };
 use longhaul::{Clock, Ctx, Engine, JobError, JobHandle, Kind, Status};
 use tokio::sync::watch;
@@ -25,6 +25,9 @@ const RESCUE_INTERVAL: Duration = Duration::from_secs(2);
 /// A store whose line can be cut. A test can wait for some of the calls.
 struct Line {
     inner: FaultyStore<dyn Store>,
+    clock: Clock,
+    /// Time that passes before a claim reaches the store, until one has taken jobs.
+    claim_delay: Mutex<Duration>,
     rescues: watch::Sender<usize>,
     renewals: watch::Sender<usize>,
     settlements: watch::Sender<usize>,
@@ -37,6 +40,16 @@ impl Line {
 
     fn restore(&self) {
         self.inner.follow(FaultPlan::none());
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<ClaimResult, StoreError> {
+        let delay = *self.claim_delay.lock().unwrap();
+        self.clock.advance(delay);
+        let claimed = self.inner.claim(claim).await?;
+        if !claimed.leases.is_empty() {
+            *self.claim_delay.lock().unwrap() = Duration::ZERO;
+        }
+        Ok(claimed)
     }
 
     async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
@@ -62,7 +75,7 @@ impl Line {
     }
 }
 
-longhaul::delegate_store!(impl for Line, to [inner], except rescue renew settle);
+longhaul::delegate_store!(impl for Line, to [inner], except claim rescue renew settle);
 
 /// A store and a line to it.
 struct Desk {
@@ -87,6 +100,8 @@ impl Desk {
     fn new(harness: StoreHarness, clock: Clock) -> Self {
         let line = Arc::new(Line {
             inner: FaultyStore::new(harness.store(), FaultPlan::none()),
+            clock: clock.clone(),
+            claim_delay: Mutex::default(),
             rescues: watch::Sender::new(0),
             renewals: watch::Sender::new(0),
             settlements: watch::Sender::new(0),
@@ -212,7 +227,30 @@ async fn replica_rescues_nothing_for_one_lease_after_an_outage(desk: Desk) {
     engine.stop().await;
 }
 
+/// Its lease has run out before the handler could start.
+async fn job_whose_claim_outlasts_its_lease_is_released_without_a_charge(desk: Desk) {
+    let runs = Counter::default();
+    let work = Kind::new("work", {
+        let runs = runs.clone();
+        move |ctx: Ctx, (): ()| {
+            runs.up();
+            async move { Ok::<_, JobError>(ctx.attempt()) }
+        }
+    });
+    let engine = desk.engine(work).await;
+    *desk.line.claim_delay.lock().unwrap() = LEASE + Duration::from_secs(1);
+    let job = engine.submit_raw("work", &()).delay(Duration::from_millis(1)).await.unwrap();
+    let record = desk.ended(&job).await;
+    assert_eq!((record.job.status, record.job.attempt), (Status::Completed, 1), "{record:?}");
+    let statuses: Vec<_> = record.history.iter().map(|event| event.status).collect();
+    let (pending, running) = (Status::Pending, Status::Running);
+    assert_eq!(statuses, [pending, running, pending, running, Status::Completed]);
+    assert_eq!(runs.get(), 1);
+    engine.stop().await;
+}
+
 on_both_stores! {
+    job_whose_claim_outlasts_its_lease_is_released_without_a_charge,
     job_with_one_attempt_completes_after_a_long_outage,
     result_from_an_outage_is_settled_after_it,
     replica_rescues_nothing_for_one_lease_after_an_outage,
