@@ -28,6 +28,13 @@ pub(crate) fn connection_dropped() {
     metrics::counter!("longhaul_connections_dropped_total").increment(1);
 }
 
+/// Records the number of lanes with jobs or recent claims.
+#[cfg(all(feature = "metrics", feature = "postgres"))]
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2⁵³ lanes")]
+pub(crate) fn active_lanes(count: i64) {
+    metrics::gauge!("longhaul_active_lanes").set(count as f64);
+}
+
 /// Records the size of SQLite's write-ahead log.
 #[cfg(all(feature = "metrics", feature = "sqlite"))]
 #[expect(clippy::cast_precision_loss, reason = "exact up to 2⁵³ bytes")]
@@ -53,6 +60,9 @@ pub(crate) fn heartbeat_failed() {}
 
 #[cfg(all(not(feature = "metrics"), feature = "postgres"))]
 pub(crate) fn connection_dropped() {}
+
+#[cfg(all(not(feature = "metrics"), feature = "postgres"))]
+pub(crate) fn active_lanes(_: i64) {}
 
 #[cfg(all(not(feature = "metrics"), feature = "sqlite"))]
 pub(crate) fn sqlite_wal_bytes(_: i64) {}

@@ -8,6 +8,7 @@ mod deadlocks;
 mod failover;
 mod frozen_connections;
 mod lost_responses;
+mod maintenance;
 mod migrations;
 mod notifications;
 mod output_streams;
