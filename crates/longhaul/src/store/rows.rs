@@ -28,7 +28,7 @@ from_columns! {
     Retention { completed, failed }
     Step { name, position, output, alone, attempt, started_at, completed_at }
     QueueState { name, paused, pending, running, oldest_due_at }
-    QueueTotal { name, paused, pending, running }
+    QueueTotal { name, paused, pending, running, oldest_due_at }
     Usage { jobs, run_ms, payload_bytes, steps, tokens }
     Tokens { prompt, completion }
     Blob {

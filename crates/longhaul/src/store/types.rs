@@ -165,6 +165,8 @@ pub struct QueueTotal {
     pub pending: u64,
     /// Number of running jobs.
     pub running: u64,
+    /// Due time of the oldest due job.
+    pub oldest_due_at: Option<Timestamp>,
 }
 
 /// The version and status of a job.

@@ -437,7 +437,7 @@ impl MaintenanceStore for ModelStore {
     }
 
     async fn queue_totals(&self, limit: usize) -> Result<Vec<QueueTotal>, StoreError> {
-        Ok(queues::totals(&self.state(), limit))
+        Ok(queues::totals(&self.state(), limit, self.now()))
     }
 }
 
