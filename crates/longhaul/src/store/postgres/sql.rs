@@ -19,6 +19,7 @@ statements! {
         CLAIM_JOBS = "claim_jobs";
         CLAIMED_BEFORE = "claimed_before";
         CREATE_LIMIT_COUNTERS = "create_limit_counters";
+        FORGET_LANES = "forget_lanes";
         LIMIT_COUNTERS = "limit_counters";
         LOCK_LIMIT_COUNTERS = "lock_limit_counters";
         NEXT_DUE = "next_due";
@@ -175,6 +176,7 @@ statements! {
         RECORD_MIGRATION = "record_migration";
         ROW_SECURITY_WORKS = "row_security_works";
         SCHEMA_VERSION = "schema_version";
+        SERVER_SETTINGS = "server_settings";
     }
 }
 

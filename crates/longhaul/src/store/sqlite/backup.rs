@@ -47,6 +47,12 @@ impl Snapshot {
         begin().map_err(|error| error.about(path))
     }
 
+    /// Checks the structure of the database. Takes long for a large file.
+    pub fn check(&self) -> Result<(), OpenError> {
+        let path = Path::new(self.conn.path().unwrap_or_default());
+        open::quick_check(path, &self.conn).map_err(|error| error.about(path))
+    }
+
     /// Returns the identity of the file.
     pub fn origin(&self) -> Result<String, OpenError> {
         Ok(self.conn.query_row(sql::ORIGIN, [], |row| row.get(0))?)

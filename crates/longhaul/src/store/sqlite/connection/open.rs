@@ -376,7 +376,7 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<(), OpenError> {
     look().map_err(|error| error.about(path))
 }
 
-fn quick_check(path: &Path, conn: &Connection) -> Result<(), OpenError> {
+pub(crate) fn quick_check(path: &Path, conn: &Connection) -> Result<(), OpenError> {
     let reason: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if reason == "ok" {
         return Ok(());
