@@ -79,7 +79,7 @@ test-api: setup-test ## Test the running server against its OpenAPI document
 	cargo build $(EVERYTHING) --bins --tests --quiet
 	scripts/schemathesis
 
-# The real binary in a browser and beside mermaid.
+# The real binary in a browser, beside mermaid, and under faults for some seconds.
 .PHONY: test-e2e
 test-e2e: setup-test
 	@if [[ -x e2e/run ]]; then
@@ -118,9 +118,16 @@ bench: ## Measure beside the disk and plain SQLite; ARGS=--postgres, ARGS='--com
 
 # A minute of `make test` tries few interleavings; an hour tries many.
 TORTURE_FOR ?= 1h
-TORTURE_CASES ?= 2000
 .PHONY: torture
-torture: setup-test ## Repeat the tests with many more random plans (TORTURE_FOR=1h)
+torture: ## Kill, pause and cut off real servers on both stores, and judge their history (TORTURE_FOR=1h)
+	@scripts/setup-build
+	cargo build --release --locked --bin longhaul
+	e2e/torture/run --binary $(TARGET_DIR)/release/longhaul --store both --seed $(TEST_FIRST_SEED) \
+		--for $(TORTURE_FOR) --keep $(TARGET_DIR)/torture $(ARGS)
+
+TORTURE_CASES ?= 2000
+.PHONY: torture-plans
+torture-plans: setup-test ## Repeat the Rust tests with many more random plans (TORTURE_FOR=1h)
 	@echo "== seeds from $(TEST_FIRST_SEED)"
 	INSTA_UPDATE=no PROPTEST_CASES=$(TORTURE_CASES) scripts/with-postgres \
 		cargo nextest run $(EVERYTHING) \

@@ -286,6 +286,15 @@ GROWTH = [
             "the target", unit="ms", goal=1,
             reason="The same range, whatever the age of the store.",
         ),
+        *(
+            Comparison(
+                f"{what}, p99, beside {{list_callers}} lists that match nothing, {title}",
+                f"{store} {name} beside lists", f"{store} {name} alone", "without them", unit="ms", goal=2,
+                reason="A list examines a bounded number of jobs for each page and runs one at a time for each "
+                "tenant, on connections of its own. What remains is its share of the processor.",
+            )
+            for what, name in (("read a job", "read"), ("submit a job", "submit"), ("run a job", "run"))
+        ),
         Comparison(
             f"drain of {{lanes}} queues, {title}", f"{store} drain queues", f"{store} drain one lane",
             "one queue", goal=0.7,

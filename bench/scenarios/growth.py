@@ -20,13 +20,16 @@ import goals
 from program import Failed, one_report, say, value_of
 from report import Measurements
 from serving import Memory, Server, call, connect, environment, running
+from serving import field as value
 from services import Postgres, has_postgres, postgres
 
 WATCHERS = Path(__file__).resolve().parent.parent / "watchers.py"
+LIST_CALLERS = WATCHERS.with_name("list_callers.py")
 # As many slots as the drain beside peers has.
 CONFIG = "[worker]\nconcurrency = 1000\n"
 BATCH = 1_000
 LIST = "/v1/jobs?limit=20"
+NO_OP = {"kind": "demo", "input": {}}
 # Name of a drain -> the field in which its jobs differ.
 LANES = {"one lane": "", "queues": "queue", "tenants": "tenant"}
 # Ten times as long as a slow drain of all lanes.
@@ -42,11 +45,15 @@ class Sizes(NamedTuple):
     # Time to submit all jobs of the lanes before they are due.
     due_s: float = 10
     lists: int = 50
+    list_callers: int = 16
+    beside_s: float = 10
     watchers: int = 10_000
     idle_s: float = 10
 
 
-QUICK = Sizes(history=1_000, claimed=100, lanes=100, due_s=2, lists=3, watchers=50, idle_s=1)
+QUICK = Sizes(
+    history=1_000, claimed=100, lanes=100, due_s=2, lists=3, list_callers=4, beside_s=0.5, watchers=50, idle_s=1,
+)  # fmt: skip
 
 
 class Subject(NamedTuple):
@@ -82,7 +89,9 @@ def measure(args: argparse.Namespace, folder: Path) -> list[comparison.Outcome]:
                 run.claims(aged, create=number == 1)
                 with aged.serve(args) as server:
                     run.lists(f"{aged.store} list old", server)
+                    run.beside_lists(aged, server)
     words = {"history": f"{sizes.history:,}", "lanes": f"{sizes.lanes:,}", "watchers": f"{sizes.watchers:,}"}
+    words["list_callers"] = f"{sizes.list_callers}"
     return measured.report(goals.GROWTH, words)
 
 
@@ -132,6 +141,46 @@ class Run:
             call(connection, "GET", LIST, took=took)
         connection.close()
         self.add(name, statistics.median(took), "ms")
+
+    def beside_lists(self, subject: Subject, server: Server) -> None:
+        """Times other calls, first alone and then beside callers whose lists examine every job and match none."""
+        self.calls(subject, server, "alone")
+        address = urlsplit(server.url)
+        with subprocess.Popen(
+            [
+                sys.executable, str(LIST_CALLERS), str(address.hostname), str(address.port),
+                str(self.sizes.list_callers),
+            ],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        ) as callers:  # fmt: skip
+            assert callers.stdin and callers.stdout
+            try:
+                if not callers.stdout.readline():
+                    raise Failed(f"exit {callers.wait()}: {LIST_CALLERS.name}")
+                begun = time.monotonic()
+                self.calls(subject, server, "beside lists")
+                seconds = time.monotonic() - begun
+                callers.stdin.close()
+                report = callers.stdout.readline()
+                if not report:
+                    raise Failed(f"exit {callers.wait()}: {LIST_CALLERS.name}")
+            finally:
+                callers.kill()
+        self.add(f"{subject.store} useless pages", json.loads(report)["pages"] / seconds, "/s")
+
+    def calls(self, subject: Subject, server: Server, when: str) -> None:
+        """Submits a job, reads it three times, and runs one to its end, repeatedly, over one connection."""
+        connection = connect(server.url)
+        took: dict[str, list[float]] = {"submit": [], "read": [], "run": []}
+        until = time.monotonic() + self.sizes.beside_s
+        while time.monotonic() < until:
+            job = value(call(connection, "POST", "/v1/jobs", NO_OP, took["submit"]), "jobId")
+            for _ in range(3):
+                call(connection, "GET", f"/v1/jobs/{job}", took=took["read"])
+            call(connection, "POST", "/v1/jobs?mode=sync", NO_OP, took["run"])
+        connection.close()
+        for what, times in took.items():
+            self.add(f"{subject.store} {what} {when}", sorted(times)[int(0.99 * len(times))], "ms")
 
     def drain(self, subject: Subject, server: Server, name: str, field: str) -> None:
         """Drains jobs that become due at once. One that does not end in time counts what it has completed."""

@@ -16,7 +16,9 @@ use longhaul_client::Client;
 
 use self::commands::accounts::{audit, keys, tenants, usage};
 use self::commands::jobs::{artifacts, control, fork, get, list, receipt, result, submit, watch};
-use self::commands::operations::{bench, copy, doctor, migrate, rotate_key, serve};
+use self::commands::operations::{
+    backup, bench, copy, doctor, migrate, restore, rotate_key, serve,
+};
 #[cfg(feature = "render")]
 use self::commands::render;
 use self::commands::webhooks::{deliveries, endpoints, listen};
@@ -125,6 +127,10 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     /// Copy all data from SQLite to Postgres
     Copy(copy::CopyArgs),
+    /// Back up a SQLite database with its payloads and server key, also while a server runs
+    Backup(backup::BackupArgs),
+    /// Restore a backup, or fence the workers of a database that another tool restored
+    Restore(restore::RestoreArgs),
     /// Add a new current key to the server's key file
     RotateKey(rotate_key::RotateKeyArgs),
     /// Render a diagram without a server
@@ -228,6 +234,8 @@ async fn run(cli: Cli, ui: &mut Ui<'_>) -> CliResult {
         Command::Doctor(args) => return doctor::run(args, ui).await,
         Command::Migrate(args) => migrate::run(args, ui).await?,
         Command::Copy(args) => copy::run(args, ui).await?,
+        Command::Backup(args) => backup::run(args, ui)?,
+        Command::Restore(args) => restore::run(args, ui).await?,
         Command::RotateKey(args) => rotate_key::run(args, ui)?,
         #[cfg(feature = "render")]
         Command::Render(args) => render::run(args, ui).await?,

@@ -46,6 +46,7 @@ pub use kinds::{KindConfig, KindRunner, StepCommand};
 pub use queues::QueueConfig;
 pub use settings::{AuthConfig, HttpConfig, LeaseConfig, LimitsConfig, RenderConfig, WorkerConfig};
 pub use sources::{Flags, Sources};
+pub use units::parse_bytes;
 
 /// Configuration of a server. The settings table documents each value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub struct Config {
     pub metrics_listen: Option<SocketAddr>,
     pub data: PathBuf,
     pub database: Database,
+    /// Time that a start waits for a Postgres server.
+    pub wait_for_database: Duration,
     /// URL of the blob store.
     pub blobs: String,
     pub server_key: ServerKeySource,

@@ -5,7 +5,7 @@ pub mod auth;
 pub mod bench;
 pub mod config;
 mod dashboard;
-mod encoding;
+pub mod encoding;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod hmac_signature;

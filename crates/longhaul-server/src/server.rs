@@ -2,6 +2,7 @@
 
 mod kinds;
 mod payload_store;
+mod postgres;
 mod replica_name;
 mod work_dir;
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 use longhaul::blob::{BlobError, Blobs, KeyError, Keyring};
 use longhaul::store::accounts::Accounts;
 use longhaul::store::endpoints::Endpoints;
-use longhaul::store::postgres::{self, PostgresStore};
+use longhaul::store::postgres::OpenError;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{Store, StoreError};
 use longhaul::{BuildError, Clock, Engine};
@@ -34,7 +35,7 @@ use crate::listen::{self, ListenerConfig, Tls, TlsError, raise_open_files};
 use crate::webhooks::{Secrets, WebhookDispatcher};
 pub use kinds::{KindError, program_user};
 use longhaul_net::egress;
-pub use payload_store::check_keys;
+pub use payload_store::{check_keys, existing_keyring};
 use work_dir::ProcessWorkDir;
 
 /// Interval of metrics maintenance, needed even if no scraper reads them.
@@ -130,17 +131,15 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Adds the address to a failed connection.
-    pub fn postgres(url: &str, error: postgres::OpenError) -> Self {
-        let postgres::OpenError::Connect(reason) = error else {
+    /// Shortens the text of a failed connection, which begins with the address.
+    pub fn postgres(error: OpenError) -> Self {
+        let (OpenError::Unreachable(text) | OpenError::Connect(text)) = error else {
             return Self::Engine(BuildError::Postgres(error));
         };
-        let url = longhaul_client::without_password(url);
-        let (_, address) = url.split_once("://").unwrap_or(("", &url));
-        let address = address.split(['/', '?']).next().unwrap_or_default().to_owned();
+        let (address, reason) = text.split_once(": ").unwrap_or(("", &text));
         let reason = reason.trim_start_matches("error connecting to server: ");
         let reason = reason.split(" (os error").next().unwrap_or_default().to_owned();
-        Self::Postgres { address, reason }
+        Self::Postgres { address: address.to_owned(), reason }
     }
 }
 
@@ -178,7 +177,7 @@ impl Server {
         create_private(&config.data).map_err(unusable)?;
         let recorder = Metrics::installed();
         let clock = Clock::system();
-        let (store, accounts, endpoints) = store(&config.database, &clock).await?;
+        let (store, accounts, endpoints) = store(config, &clock).await?;
         let blob_store = payload_store::open(config).await?;
         let (keyring, issuer) = (Arc::clone(&blob_store.1), issuer(config, &clock)?);
         let states_secret = config.chat.as_ref().and_then(|chat| chat.webhook_secret.clone());
@@ -311,13 +310,13 @@ async fn run_background(metrics: Metrics, stop: CancellationToken) {
 /// The database, by the traits of its users.
 type Stores = (Arc<dyn Store>, Arc<dyn Accounts>, Arc<dyn Endpoints>);
 
-async fn store(database: &Database, clock: &Clock) -> Result<Stores, StartError> {
+async fn store(config: &Config, clock: &Clock) -> Result<Stores, StartError> {
     let clock = clock.clone();
-    Ok(match database {
+    Ok(match &config.database {
         Database::Memory => stores(SqliteStore::memory(clock).map_err(BuildError::Open)?),
         Database::Postgres(url) => {
-            let opened = PostgresStore::open(url.expose(), clock).await;
-            stores(opened.map_err(|error| StartError::postgres(url.expose(), error))?)
+            let wait = config.wait_for_database;
+            stores(postgres::open_when_reachable(url.expose(), &clock, wait).await?)
         }
         Database::Sqlite(path) => {
             let path = path.clone();

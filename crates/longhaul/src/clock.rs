@@ -1,13 +1,25 @@
 //! The only module that reads the time, so that tests can control it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+mod correction;
+
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
 
+use self::correction::Correction;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use self::correction::{Effect, Reading};
 use crate::job::Timestamp;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use crate::metrics;
+
+/// Maximum time of one timer, because a clock that is slewed meanwhile reaches its end earlier or later.
+const TIMER_MAX: Duration = Duration::from_mins(1);
+/// Error of a reading of the machine's calendar.
+#[cfg(feature = "sqlite")]
+const CALENDAR_PRECISION: Duration = Duration::from_millis(10);
 
 /// A clock, shared by an engine and its store.
 #[derive(Debug, Clone)]
@@ -15,25 +27,43 @@ pub struct Clock(Inner);
 
 #[derive(Debug, Clone)]
 enum Inner {
-    /// Uptime and calendar time at its creation.
-    System {
-        started: Duration,
-        started_at: Timestamp,
-        /// Milliseconds by which the store's time is ahead. Shared by all clones.
-        ahead: Arc<AtomicI64>,
-    },
+    System(Arc<SystemClock>),
     Manual(Arc<watch::Sender<Timestamp>>),
+}
+
+#[derive(Debug)]
+struct SystemClock {
+    /// Uptime and calendar time at its creation.
+    started: Duration,
+    started_at: Timestamp,
+    /// The correction, and the uptime at which it began.
+    corrected: RwLock<(Duration, Correction)>,
+}
+
+/// A reading of the clock that a system clock follows.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReferenceTime {
+    /// Name for the log, for example "the database".
+    pub(crate) name: &'static str,
+    pub(crate) now: Timestamp,
+    pub(crate) precision: Duration,
+    /// Milliseconds by which the reference is ahead of the live replica that agrees best with it. `None` without other
+    /// replicas.
+    pub(crate) ahead_of_replicas_ms: Option<i64>,
+    /// Advice to operators after a step of the reference.
+    pub(crate) advice: &'static str,
 }
 
 impl Clock {
     /// Returns the machine's clock.
     ///
-    /// The calendar is read once; from then on the machine's uptime counts, so that setting the
-    /// machine's clock forward does not expire every lease.
+    /// The calendar is read once; from then on the machine's uptime counts, so that setting the machine's clock does not
+    /// expire every lease. Its store corrects it by small differences, slowly.
     pub fn system() -> Self {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let started_at = Timestamp::from_millis(0).after(since_1970);
-        Self(Inner::System { started: uptime(), started_at, ahead: Arc::default() })
+        let (started, started_at) = (uptime(), calendar());
+        let corrected = RwLock::new((started, Correction::default()));
+        Self(Inner::System(Arc::new(SystemClock { started, started_at, corrected })))
     }
 
     /// Creates a clock that starts at `start` and only moves with [`Clock::advance`].
@@ -44,25 +74,65 @@ impl Clock {
     /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Inner::System { started, started_at, ahead } => {
-                let here = started_at.after(uptime().saturating_sub(*started));
-                let ahead = ahead.load(Ordering::Relaxed);
-                Timestamp::from_millis(here.as_millis().saturating_add(ahead))
+            Inner::System(system) => {
+                let corrected = system.corrected.read().unwrap_or_else(PoisonError::into_inner);
+                system.corrected_by(&corrected, uptime())
             }
             Inner::Manual(sender) => *sender.borrow(),
         }
     }
 
-    /// Adjusts a system clock, for this process, to the time of a shared store. Differences of less
-    /// than `within`, the precision of `at`, are ignored. No effect on a manual clock.
+    /// Sets a system clock, for this process, to the time of a shared store when it is opened. No effect on a manual
+    /// clock.
     #[cfg(feature = "postgres")]
-    pub(crate) fn set_to(&self, at: Timestamp, within: Duration) {
-        if let Inner::System { ahead, .. } = &self.0 {
-            let off = at.as_millis().saturating_sub(self.now().as_millis());
-            if off.unsigned_abs() > u64::try_from(within.as_millis()).unwrap_or(u64::MAX) {
-                ahead.fetch_add(off, Ordering::Relaxed);
-            }
-        }
+    pub(crate) fn start_at(&self, reference: &ReferenceTime) {
+        self.correct(reference, Correction::started);
+    }
+
+    /// Slews a system clock towards its reference. Ignores and reports steps of the reference. No effect on a manual
+    /// clock.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(crate) fn follow(&self, reference: &ReferenceTime) {
+        self.correct(reference, Correction::followed);
+    }
+
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    fn correct(
+        &self,
+        reference: &ReferenceTime,
+        rule: impl FnOnce(Correction, Duration, Reading) -> (Correction, Effect),
+    ) {
+        let Inner::System(system) = &self.0 else { return };
+        let mut corrected = system.corrected.write().unwrap_or_else(PoisonError::into_inner);
+        let uptime = uptime();
+        let now = system.corrected_by(&corrected, uptime);
+        let reading = Reading {
+            ahead_ms: reference.now.as_millis().saturating_sub(now.as_millis()),
+            precision_ms: u64::try_from(reference.precision.as_millis()).unwrap_or(u64::MAX),
+            ahead_of_replicas_ms: reference.ahead_of_replicas_ms,
+        };
+        let (since, correction) = *corrected;
+        let (correction, effect) = rule(correction, uptime.saturating_sub(since), reading);
+        *corrected = (uptime, correction);
+        let offset_ms = reference
+            .now
+            .as_millis()
+            .saturating_sub(system.corrected_by(&corrected, uptime).as_millis());
+        drop(corrected);
+        metrics::clock_offset(offset_ms);
+        reference.log(effect, reading.ahead_ms);
+    }
+
+    /// Slews a system clock towards the machine's calendar. No effect on a manual clock.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn follow_calendar(&self) {
+        self.follow(&ReferenceTime {
+            name: "the machine's calendar",
+            now: calendar(),
+            precision: CALENDAR_PRECISION,
+            ahead_of_replicas_ms: None,
+            advice: "correct the machine's clock, or restart this process to take its time over",
+        });
     }
 
     /// Moves a manual clock forward and wakes sleepers whose time has come. No effect on a system
@@ -76,7 +146,12 @@ impl Clock {
     /// Waits until the clock reaches `at`.
     pub async fn sleep_until(&self, at: Timestamp) {
         match &self.0 {
-            Inner::System { .. } => tokio::time::sleep(at.since(self.now())).await,
+            Inner::System(_) => loop {
+                tokio::time::sleep(at.since(self.now()).min(TIMER_MAX)).await;
+                if self.now() >= at {
+                    break;
+                }
+            },
             Inner::Manual(sender) => {
                 let mut receiver = sender.subscribe();
                 // An error means that the clock was dropped, with all its users.
@@ -91,6 +166,47 @@ impl Clock {
     pub async fn sleep(&self, duration: Duration) {
         self.sleep_until(self.now().after(duration)).await;
     }
+}
+
+impl SystemClock {
+    /// Returns the time at `uptime`.
+    fn corrected_by(
+        &self,
+        (since, correction): &(Duration, Correction),
+        uptime: Duration,
+    ) -> Timestamp {
+        let uncorrected = self.started_at.after(uptime.saturating_sub(self.started));
+        let correction_ms = correction.at(uptime.saturating_sub(*since));
+        Timestamp::from_millis(uncorrected.as_millis().saturating_add(correction_ms))
+    }
+}
+
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+impl ReferenceTime {
+    fn log(&self, effect: Effect, ahead_ms: i64) {
+        let Self { name, advice, .. } = self;
+        match effect {
+            Effect::Followed => {}
+            Effect::StepIgnored => tracing::error!(
+                ahead_ms,
+                "{name} differs from this replica's clock by more than a lease, and is not followed, because leases, \
+                 delays and retention would jump: {advice}",
+            ),
+            Effect::StepUndone => {
+                tracing::info!(ahead_ms, "{name} agrees with this replica's clock again");
+            }
+            Effect::ClockSet => tracing::warn!(
+                ahead_ms,
+                "this replica's clock was wrong and is set: {name} and another replica agree",
+            ),
+        }
+    }
+}
+
+/// Returns the time of the machine's calendar.
+fn calendar() -> Timestamp {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(0).after(since_1970)
 }
 
 /// Returns the machine's uptime, including suspension, so that leases expire while a laptop is
@@ -128,5 +244,30 @@ mod tests {
         assert!(!sleeper.is_finished());
         clock.advance(Duration::from_secs(1));
         sleeper.await.unwrap();
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[tokio::test]
+    async fn system_clock_ignores_a_step_and_a_sleeper_reaches_its_end() {
+        let clock = Clock::system();
+        let before = clock.now();
+        let stepped = |now| ReferenceTime {
+            name: "the reference",
+            now,
+            precision: Duration::ZERO,
+            ahead_of_replicas_ms: None,
+            advice: "none",
+        };
+        clock.follow(&stepped(before.after(Duration::from_hours(25))));
+        clock.follow(&stepped(before.before(Duration::from_hours(1))));
+        // Slows the clock down while a sleeper waits.
+        clock.follow(&stepped(
+            before.before(Duration::from_hours(1)).before(Duration::from_secs(5)),
+        ));
+        let end = clock.now().after(Duration::from_millis(2));
+        clock.sleep_until(end).await;
+        assert!(clock.now() >= end);
+        assert!(clock.now().since(before) < Duration::from_mins(10));
+        assert!(clock.now() >= before);
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod work_dir;
 
 use std::future::Future;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
@@ -93,6 +94,22 @@ pub(crate) struct Signals {
     pub(crate) lost: CancellationToken,
     /// The replica is stopping: start no further step.
     pub(crate) stopping: CancellationToken,
+    /// End of the lease as this replica sees it.
+    pub(crate) valid_until: LeaseEnd,
+}
+
+/// The end of a lease that is renewed. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LeaseEnd(Arc<AtomicI64>);
+
+impl LeaseEnd {
+    pub(crate) fn get(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set(&self, at: Timestamp) {
+        self.0.store(at.as_millis(), Ordering::Relaxed);
+    }
 }
 
 struct State {
@@ -224,16 +241,16 @@ impl Ctx {
     }
 
     /// Retries a write until the store is available or the lease is lost, which drops the attempt.
-    async fn retry_until_lease_lost<Fut>(
+    async fn retry_until_lease_lost<T, Fut>(
         &self,
         mut write: impl FnMut() -> Fut,
-    ) -> Result<(), JobError>
+    ) -> Result<T, JobError>
     where
-        Fut: Future<Output = Result<(), StoreError>>,
+        Fut: Future<Output = Result<T, StoreError>>,
     {
         for attempt in 1.. {
             match write().await {
-                Ok(()) => return Ok(()),
+                Ok(written) => return Ok(written),
                 Err(StoreError::LeaseLost) => return self.halt().await,
                 Err(error) if error.is_transient() => {
                     tokio::time::sleep(STORE_RETRY.delay(attempt, rand::random())).await;

@@ -8,6 +8,7 @@ mod builder;
 pub(crate) mod change_poller;
 mod control;
 mod handle;
+mod idle_map;
 mod kind;
 mod kind_registry;
 #[cfg(not(feature = "blobs"))]
@@ -22,6 +23,7 @@ mod retry_after;
 #[cfg(feature = "server")]
 mod server_support;
 mod staged_payload;
+mod store_health;
 mod submission;
 mod submit;
 #[cfg(feature = "postgres")]
@@ -138,7 +140,9 @@ pub(crate) struct EngineState {
     pub(crate) output_streams: output_streams::OutputStreams,
     pub(crate) retry_after_estimator: retry_after::RetryAfterEstimator,
     pub(crate) admission: admission::Admission,
+    list_permits: control::ListPermits,
     pub(crate) remote_kinds: kind_registry::RemoteKinds,
+    store_health: store_health::StoreHealth,
     /// Cancelled when the store reports an unrecoverable error.
     pub(crate) store_failed: CancellationToken,
 }
@@ -231,11 +235,22 @@ impl EngineState {
         Arc::clone(&self.flow.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Signals [`Engine::store_failed`] if the error is unrecoverable.
+    /// Records a failed call. Signals [`Engine::store_failed`] if the error is unrecoverable.
     pub(crate) fn record_store_error(&self, error: &StoreError) {
+        self.store_health.record_failure();
         if matches!(error, StoreError::Broken(_)) {
             self.store_failed.cancel();
         }
+    }
+
+    /// Records a successful call, which ends the backoff of all loops.
+    pub(crate) fn record_store_success(&self) {
+        self.store_health.record_success();
+    }
+
+    /// Waits before a loop repeats a call that has failed so many times.
+    pub(crate) async fn back_off(&self, failures: u32) {
+        self.store_health.back_off(&self.clock, failures).await;
     }
 
     /// Wakes the loop that claims this tenant's jobs.

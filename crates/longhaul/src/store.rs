@@ -69,9 +69,9 @@ pub use limits::{FlowLimit, FlowLimits};
 pub use output_streams::{OutputChunks, OutputPosition, OutputStreamStore};
 pub use replicas::{Heartbeat, REPLICA_FORGOTTEN_AFTER, ReplicaState};
 pub use types::{
-    ChangeNotifications, Checkpoint, Claim, ClaimResult, Filter, JobVersion, KindCapacity, Lease,
-    LeaseRef, NewJob, Page, PageRequest, QueueCapacity, QueueState, QueueTotal, Renewal, Report,
-    SettleResult, Settlement, Start, SubmitResult,
+    ChangeNotifications, Checkpoint, CheckpointResult, Claim, ClaimResult, Filter, JobVersion,
+    KindCapacity, Lease, LeaseRef, NewJob, Page, PageRequest, QueueCapacity, QueueState,
+    QueueTotal, Renewal, Report, SettleResult, Settlement, Start, SubmitResult,
 };
 
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
@@ -88,7 +88,8 @@ pub trait JobStore: Send + Sync {
     /// tombstone still exists.
     async fn job(&self, tenant: &TenantId, id: JobId) -> Result<Record, StoreError>;
 
-    /// Returns a page of matching jobs, newest first.
+    /// Returns a page of matching jobs, newest first. Ends the page after [`PageRequest::examined_max`] jobs, so that the cost
+    /// is bounded: it may be short or empty and have a next page.
     async fn jobs(
         &self,
         tenant: &TenantId,
@@ -204,8 +205,8 @@ pub trait WorkerStore: Send + Sync {
     async fn report(&self, reports: Vec<Report>) -> Vec<Result<(), StoreError>>;
 
     /// Stores a step's output. Storing the same output again succeeds; a different one returns
-    /// [`StoreError::StepConflict`].
-    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError>;
+    /// [`StoreError::StepConflict`]. A cancellation that was acknowledged before is reported.
+    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<CheckpointResult, StoreError>;
 
     /// Ends attempts. Repeating a settlement whose response was lost succeeds.
     async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>>;
@@ -273,6 +274,11 @@ pub trait ReplicaStore: Send + Sync {
 
     /// Returns all registered replicas by name.
     async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError>;
+
+    /// Removes a replica whose process has ended without deregistering, and expires its leases, so that the
+    /// next rescue ends their attempts. Does nothing if another process than this `run` has the name. The caller must
+    /// be sure that the process has ended.
+    async fn take_over(&self, replica: &str, run: u64) -> Result<(), StoreError>;
 
     /// Removes a replica that shuts down. Succeeds for an unknown one.
     async fn deregister(&self, replica: &str) -> Result<(), StoreError>;

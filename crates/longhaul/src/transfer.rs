@@ -1,24 +1,39 @@
 //! Transfer of all data from a SQLite store to a Postgres store, for operators who started with a
 //! file and now need several machines.
 //!
-//! Copies page by page, in the order of ids. Data that is already in the target is compared and not
-//! sent again, so that an interrupted transfer continues when it is repeated. Finally everything is
-//! read back from both stores and compared. There is no transfer in the other direction.
+//! The target must be empty, or hold a part of this transfer. Copies page by page, in the order of keys: first the
+//! tables whose rows are the same in both stores, then the jobs. Data that is already in the target is compared and not
+//! sent again, so that an interrupted transfer continues when it is repeated. Finally everything is read back from both
+//! stores and compared. There is no transfer in the other direction.
+
+mod jobs;
+#[cfg(all(feature = "blobs", feature = "server"))]
+mod server_keys;
+mod tables;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::ControlFlow;
 
-use sha2::{Digest as _, Sha256};
-
-use crate::job::{JobId, Name, TenantId};
-use crate::store::postgres::{PostgresStore, fit_for_postgres};
+use crate::job::{JobId, TenantId};
+use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::SqliteStore;
-use crate::store::sqlite::transfer::{Cursor, ExportPage};
-use crate::store::transfer::{ExportedJob, hex};
-use crate::store::{JobStore as _, ReplicaStore as _, StoreError};
+use crate::store::transfer::TransferTable;
+use crate::store::{ReplicaStore as _, StoreError};
 
-/// Maximum number of jobs that an error lists.
-const LISTED_JOBS_MAX: usize = 10;
+#[cfg(all(feature = "blobs", feature = "server"))]
+pub use server_keys::ServerKeyUses;
+
+/// Tables of the source that are copied as parts of the jobs.
+pub const JOB_TABLES: [&str; 4] = ["jobs", "inputs", "finished", "steps"];
+
+/// Tables of the source that are not copied, each with the reason.
+pub const LEFT_OUT: [(&str, &str); 4] = [
+    ("leases", "running jobs return to their queues"),
+    ("ready", "the target builds its queues from the jobs"),
+    ("replicas", "no process of the source is running"),
+    ("origin", "the id of the file, which is copied with each row of usage"),
+];
 
 /// Stage of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,17 +62,16 @@ pub struct TransferSummary {
     pub jobs: u64,
     /// Jobs copied by an earlier run.
     pub known: u64,
-    /// Tombstones of deleted jobs.
-    pub tombstones: u64,
-    /// Paused queues.
-    pub paused_queues: u64,
-    /// Rows of hourly usage, by tenant, kind and API key.
-    pub usage: u64,
-    /// Digests of the compared data, by tenant.
+    /// Digests of the jobs, by tenant.
     pub tenants: BTreeMap<TenantId, TenantDigest>,
+    /// Digests of the other tables.
+    pub tables: Vec<TableDigest>,
+    /// Server keys that the copied data depends on, by id.
+    #[cfg(all(feature = "blobs", feature = "server"))]
+    pub server_keys: BTreeMap<String, ServerKeyUses>,
 }
 
-/// Digest of one tenant's data, equal in both stores.
+/// Digest of one tenant's jobs, equal in both stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantDigest {
     /// Number of jobs.
@@ -66,6 +80,48 @@ pub struct TenantDigest {
     pub steps: u64,
     /// SHA-256 of all jobs, in the order of their ids, in hexadecimal.
     pub sha256: String,
+}
+
+/// Digest of a table, equal in both stores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableDigest {
+    /// Name of the table.
+    pub name: &'static str,
+    /// Number of rows.
+    pub rows: u64,
+    /// SHA-256 of all rows, in the order of their keys, in hexadecimal.
+    pub sha256: String,
+}
+
+/// Rows of one table that are not the same in both stores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableDifference {
+    /// Name of the table.
+    pub name: &'static str,
+    /// Number of rows that only the source has.
+    pub missing: u64,
+    /// Number of rows with different contents.
+    pub differing: u64,
+    /// Number of rows that only the target has.
+    pub foreign: u64,
+    /// Keys of the first of these rows.
+    pub rows: Vec<String>,
+}
+
+impl fmt::Display for TableDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, missing, differing, foreign, rows } = self;
+        write!(f, "{name}: ")?;
+        let counts = [
+            (foreign, "only in the target"),
+            (differing, "different"),
+            (missing, "missing in the target"),
+        ];
+        for (count, state) in counts.into_iter().filter(|(count, _)| **count > 0) {
+            write!(f, "{count} {state}, ")?;
+        }
+        write!(f, "for example {}", rows.join(", "))
+    }
 }
 
 /// Reasons why a transfer stops. Repeating it continues where it stopped.
@@ -77,6 +133,15 @@ pub enum TransferError {
         /// Name of the replica.
         replica: String,
     },
+    /// Use an empty database. Nothing was written.
+    #[error(
+        "the target has data that is not from this source, or one of them was used after an earlier copy \
+         ({}); copy to an empty database", join(.tables)
+    )]
+    OtherData {
+        /// The tables with such rows.
+        tables: Vec<TableDifference>,
+    },
     /// Use another database, or find out what wrote to this one.
     #[error(
         "{count} jobs are in the target with another content, or went on there: {}", join_ids(.jobs)
@@ -86,6 +151,12 @@ pub enum TransferError {
         count: u64,
         /// The first of them.
         jobs: Vec<(TenantId, JobId)>,
+    },
+    /// Find out what wrote to the target while the transfer ran.
+    #[error("the copy is not the same as the source ({})", join(.tables))]
+    RowsDiffer {
+        /// The tables with such rows.
+        tables: Vec<TableDifference>,
     },
     /// Use another database.
     #[error(
@@ -104,12 +175,6 @@ pub enum TransferError {
         /// Tenants and ids.
         jobs: Vec<String>,
     },
-    /// The target has fewer tombstones than the source.
-    #[error("{missing} ids of deleted jobs are missing in the target")]
-    TombstonesMissing {
-        /// Number of missing tombstones.
-        missing: u64,
-    },
     /// `on_progress` stopped the transfer.
     #[error("the copy was interrupted; run it again to go on")]
     Interrupted,
@@ -121,14 +186,19 @@ pub enum TransferError {
     Target(#[source] StoreError),
 }
 
+fn join(tables: &[TableDifference]) -> String {
+    let named: Vec<String> = tables.iter().map(TableDifference::to_string).collect();
+    named.join("; ")
+}
+
 fn join_ids(jobs: &[(TenantId, JobId)]) -> String {
     let named: Vec<String> = jobs.iter().map(|(tenant, id)| format!("{tenant}/{id}")).collect();
     named.join(", ")
 }
 
 /// Copies everything. Both stores must belong to this caller alone: opening the file ensures that,
-/// and live servers on the target are rejected. `on_progress` is called after each page and can
-/// stop the transfer.
+/// and live servers on the target are rejected. `on_progress` is called after the tables and after each page of jobs,
+/// and can stop the transfer.
 pub async fn sqlite_to_postgres(
     from: &SqliteStore,
     to: &PostgresStore,
@@ -139,190 +209,23 @@ pub async fn sqlite_to_postgres(
         return Err(TransferError::TargetInUse { replica: alive.heartbeat.replica });
     }
     let total = from.export_count().await.map_err(TransferError::Source)?;
-    // First, so that a server that starts too early does not run jobs of paused queues.
-    let paused_queues = pause_queues(from, to).await?;
-    let tombstones = copy_tombstones(from, to).await?;
-    let usage = copy_usage(from, to).await?;
-    let tenants = BTreeMap::new();
-    let mut copied =
-        TransferSummary { jobs: 0, known: 0, tombstones, paused_queues, usage, tenants };
-    let mut unreadable = Vec::new();
-    let mut pages = Pages::of(from);
-    while let Some(page) = pages.next().await? {
-        let (jobs, known) = copy_page(to, &page).await?;
-        copied.jobs += jobs;
-        copied.known += known;
-        unreadable.extend(page.unreadable.iter().map(|(tenant, id)| format!("{tenant}/{id}")));
-        report_progress(
-            &mut on_progress,
-            TransferStage::Copying,
-            copied.jobs + copied.known,
-            total,
-        )?;
+    tables::refuse_other_data(from, to).await?;
+    for table in TransferTable::COPIED {
+        tables::copy(from, to, table).await?;
     }
-    copied.tenants = check(from, to, total, &mut on_progress).await?;
+    let copied = jobs::copy(from, to, total, &mut on_progress).await?;
+    let tenants = jobs::check(from, to, total, &mut on_progress).await?;
+    let checked = tables::check(from, to).await?;
     to.import_ended().await.map_err(TransferError::Target)?;
-    if unreadable.is_empty() {
-        Ok(copied)
-    } else {
-        Err(TransferError::Unreadable { jobs: unreadable })
+    if !copied.unreadable.is_empty() {
+        return Err(TransferError::Unreadable { jobs: copied.unreadable });
     }
-}
-
-fn report_progress(
-    on_progress: &mut impl FnMut(TransferProgress) -> ControlFlow<()>,
-    stage: TransferStage,
-    done: u64,
-    total: u64,
-) -> Result<(), TransferError> {
-    match on_progress(TransferProgress { stage, done, total }) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(TransferError::Interrupted),
-    }
-}
-
-struct Pages<'a> {
-    from: &'a SqliteStore,
-    next: Option<Cursor>,
-}
-
-impl<'a> Pages<'a> {
-    fn of(from: &'a SqliteStore) -> Self {
-        Self { from, next: Some(Cursor::default()) }
-    }
-
-    /// Returns the next page, with jobs converted to what the target can store.
-    async fn next(&mut self) -> Result<Option<ExportPage>, TransferError> {
-        let Some(after) = self.next.take() else { return Ok(None) };
-        let mut page = self.from.export_jobs(after).await.map_err(TransferError::Source)?;
-        self.next = page.next.take();
-        page.parcels = page.parcels.into_iter().map(fit_for_postgres).collect();
-        Ok(self.next.is_some().then_some(page))
-    }
-}
-
-/// Copies missing jobs. Returns how many were copied and how many existed.
-async fn copy_page(to: &PostgresStore, page: &ExportPage) -> Result<(u64, u64), TransferError> {
-    let there = compare(to, &page.parcels).await?;
-    there.refuse_differing()?;
-    let missing = |parcel: &&ExportedJob| there.missing.contains(&parcel.key());
-    let new: Vec<ExportedJob> = page.parcels.iter().filter(missing).cloned().collect();
-    if !new.is_empty() {
-        let taken = to.import_jobs(&new).await.map_err(TransferError::Target)?;
-        let keys = new.iter().map(ExportedJob::key).filter(|key| !taken.contains(key));
-        let refused: Vec<_> = keys.collect();
-        if !refused.is_empty() {
-            let (count, jobs) = first_of(refused);
-            return Err(TransferError::Refused { count, jobs });
-        }
-    }
-    Ok((new.len() as u64, (page.parcels.len() - new.len()) as u64))
-}
-
-fn first_of(mut jobs: Vec<(TenantId, JobId)>) -> (u64, Vec<(TenantId, JobId)>) {
-    let count = jobs.len() as u64;
-    jobs.truncate(LISTED_JOBS_MAX);
-    (count, jobs)
-}
-
-#[derive(Default)]
-struct Comparison {
-    missing: Vec<(TenantId, JobId)>,
-    differing: Vec<(TenantId, JobId)>,
-}
-
-impl Comparison {
-    fn refuse_differing(&self) -> Result<(), TransferError> {
-        if self.differing.is_empty() {
-            return Ok(());
-        }
-        let (count, jobs) = first_of(self.differing.clone());
-        Err(TransferError::Differs { count, jobs })
-    }
-}
-
-async fn compare(to: &PostgresStore, parcels: &[ExportedJob]) -> Result<Comparison, TransferError> {
-    let keys: Vec<_> = parcels.iter().map(ExportedJob::key).collect();
-    let there = to.export_jobs(&keys).await.map_err(TransferError::Target)?;
-    let mut found = Comparison::default();
-    for (parcel, key) in parcels.iter().zip(keys) {
-        match there.get(&key) {
-            None => found.missing.push(key),
-            Some(there) if there.digest() != parcel.digest() => found.differing.push(key),
-            Some(_) => {}
-        }
-    }
-    Ok(found)
-}
-
-/// Reads everything back from both stores and compares it.
-async fn check(
-    from: &SqliteStore,
-    to: &PostgresStore,
-    total: u64,
-    on_progress: &mut impl FnMut(TransferProgress) -> ControlFlow<()>,
-) -> Result<BTreeMap<TenantId, TenantDigest>, TransferError> {
-    let mut tenants: BTreeMap<TenantId, (u64, u64, Sha256)> = BTreeMap::new();
-    let (mut wrong, mut done) = (Comparison::default(), 0);
-    let mut pages = Pages::of(from);
-    while let Some(page) = pages.next().await? {
-        let found = compare(to, &page.parcels).await?;
-        wrong.differing.extend(found.missing);
-        wrong.differing.extend(found.differing);
-        for parcel in &page.parcels {
-            let (jobs, steps, hash) = tenants.entry(parcel.key().0).or_default();
-            *jobs += 1;
-            *steps += parcel.steps() as u64;
-            hash.update(parcel.digest());
-        }
-        done += page.parcels.len() as u64;
-        report_progress(on_progress, TransferStage::Checking, done, total)?;
-    }
-    wrong.refuse_differing()?;
-    let checked = |(jobs, steps, hash): (u64, u64, Sha256)| TenantDigest {
-        jobs,
-        steps,
-        sha256: hex(&hash.finalize()),
-    };
-    Ok(tenants.into_iter().map(|(tenant, sums)| (tenant, checked(sums))).collect())
-}
-
-async fn pause_queues(from: &SqliteStore, to: &PostgresStore) -> Result<u64, TransferError> {
-    let paused = from.export_paused_queues().await.map_err(TransferError::Source)?;
-    for (tenant, queue) in &paused {
-        // An invalid name cannot belong to a queue.
-        if let (Ok(tenant), Ok(queue)) = (TenantId::new(tenant), Name::new(queue)) {
-            to.pause_queue(&tenant, &queue, true).await.map_err(TransferError::Target)?;
-        }
-    }
-    Ok(paused.len() as u64)
-}
-
-/// Copies usage under the file's name, so that a second run replaces what the first one copied.
-async fn copy_usage(from: &SqliteStore, to: &PostgresStore) -> Result<u64, TransferError> {
-    let origin = from.origin().await.map_err(TransferError::Source)?;
-    let (mut after, mut all) = (None, 0);
-    loop {
-        let used = from.export_usage(after).await.map_err(TransferError::Source)?;
-        if used.is_empty() {
-            return Ok(all);
-        }
-        all += to.import_usage(&origin, &used).await.map_err(TransferError::Target)?;
-        after = used.last().cloned();
-    }
-}
-
-async fn copy_tombstones(from: &SqliteStore, to: &PostgresStore) -> Result<u64, TransferError> {
-    let (mut after, mut all) = (Cursor::default(), 0);
-    loop {
-        let gone = from.export_tombstones(after).await.map_err(TransferError::Source)?;
-        let Some(last) = gone.last() else { return Ok(all) };
-        after = (last.tenant.clone(), last.id.clone());
-        let known = to.import_tombstones(&gone).await.map_err(TransferError::Target)?;
-        let missing = (gone.len() as u64).saturating_sub(known);
-        if missing > 0 {
-            return Err(TransferError::TombstonesMissing { missing });
-        }
-        all += known;
-    }
+    Ok(TransferSummary {
+        jobs: copied.jobs,
+        known: copied.known,
+        tenants,
+        tables: checked.tables,
+        #[cfg(all(feature = "blobs", feature = "server"))]
+        server_keys: checked.server_keys.into_uses(),
+    })
 }

@@ -3,12 +3,14 @@
 mod attempt;
 #[cfg(feature = "blobs")]
 mod blob_gc;
+mod cancellation_poller;
 mod claim_loop;
 mod hand_off;
 pub(crate) mod heartbeat;
 mod lease_renewer;
 mod maintenance;
 mod output_flusher;
+mod process;
 mod progress;
 mod rescue;
 mod slots;
@@ -101,12 +103,13 @@ impl Workers {
             loops: TaskTracker::new(),
         };
         let reports = ProgressReporter::start(shared, &workers.loops, ended.clone());
-        maintenance::start(shared, settings.rescue_interval, &workers.loops, &ended);
+        maintenance::start(shared, settings, &workers.loops, &ended);
         #[cfg(feature = "blobs")]
         blob_gc::start(shared, &workers.loops, &ended);
         change_poller::start(shared, &workers.loops, &ended);
         output_poller::start(shared, &workers.loops, &ended);
         output_flusher::start(shared, &workers.loops, &ended);
+        cancellation_poller::start(shared, &workers.lease_renewer, &workers.loops, &ended);
         if settings.concurrency > 0 && shared.kinds.values().any(|kind| kind.runs_here()) {
             let runner = workers.claim_with(&reports, &workers.slots, &shared.wake);
             let (claiming, attempts) = (workers.claiming.clone(), workers.attempts.clone());
@@ -164,10 +167,10 @@ impl Workers {
         self.settings.concurrency
     }
 
-    /// Signals cancellation to the job's attempt, if it runs here, instead of waiting for the next
-    /// lease renewal.
-    pub(crate) fn cancel(&self, id: JobId) {
-        self.lease_renewer.cancel(id);
+    /// Signals cancellation to the job's attempt, if it runs here, instead of waiting for its next
+    /// checkpoint or lease renewal. `version` is that of the job after the request.
+    pub(crate) fn cancel(&self, id: JobId, version: u64) {
+        self.lease_renewer.cancel(id, version);
     }
 
     /// Waits with a timeout. Leases of attempts that are left expire.

@@ -17,6 +17,10 @@ sqlite_mutants=$(
     cat <<'LIST'
 late-write-accepted|leases/find_leased.sql|s/epoch = ?3/epoch >= ?3/
 late-renewal-accepted|leases/renew.sql|s/epoch = ?3/epoch >= ?3/
+checkpoint-hides-cancel|leases/find_leased.sql|s/leases.cancel_requested_at IS NOT NULL/0/
+version-hides-cancel|queries/versions.sql|s/leases.cancel_requested_at IS NOT NULL/0/
+live-process-taken-over|replicas/take_over.sql|s/run = ?2/?2 = ?2/
+leases-of-other-replicas-taken-over|replicas/take_over_leases.sql|s/replica = ?1/?1 <> ''/
 renewal-hides-cancel|leases/renew.sql|s/cancel_requested_at IS NOT NULL/0/
 live-lease-swept|maintenance/expired_leases.sql|s/lease_until <= ?1/lease_until <= ?1 + 5000/
 lost-lease-kept|maintenance/expired_leases.sql|s/lease_until <= ?1/lease_until <= ?1 - 5000/
@@ -33,14 +37,14 @@ priority-ignored|claim/promote_due.sql|s/priority \* ?3/0 * ?3/
 due-too-early|claim/promote_due.sql|s/run_at <= ?1/run_at <= ?1 + 1000/
 ended-lease-kept|leases/delete_lease.sql|s/seq = ?1/seq = -?1/
 claimed-job-left-in-queue|submit/dequeue.sql|s/id = ?2/id = ?2 || '.'/
-final-status-ignored|queries/list_finished.sql|s/status = ?8/status >= ?8/
+final-status-ignored|lists/finished.sql|s/status = ?9/status >= ?9/
 pause-ignored|claim/is_paused.sql|s/name = ?2/name = ?2 || '.'/
 pause-late|control/pause_jobs.sql|s/rank = NULL/rank = rank/
 resumed-in-no-line|control/resume_jobs.sql|s/paused = 0, rank/paused = 1, rank/
 resumed-too-early|control/resume_jobs.sql|s/run_at <= ?3/run_at <= ?3 + 1000000000/
 gone-never-forgotten|maintenance/forget_tombstones.sql|s/gone_at <= ?1/gone_at <= ?1 * 0/
-list-by-labels-ignored|queries/list_by_id.sql|s/has.value = want.value/1/
-list-without-order|queries/list_by_id.sql|s/ORDER BY id DESC/ORDER BY id/
+list-by-labels-ignored|lists/by_id.sql|s/has.value = want.value/1/
+list-without-order|lists/by_id.sql|s/ORDER BY id DESC/ORDER BY id/
 LIST
 )
 
@@ -49,6 +53,11 @@ postgres_mutants=$(
     cat <<'LIST'
 late-renewal-kept|leases/renew.sql|s/USING (tenant_id, id, epoch)/USING (tenant_id, id)/
 late-checkpoint-stored|leases/insert_foreign_steps.sql|s/held.epoch = new.epoch/new.epoch > 0/
+checkpoint-hides-cancel|leases/insert_steps.sql|s/held.cancel_requested_at IS NOT NULL/false/
+version-hides-cancel|queries/versions.sql|s/job.cancel_requested_at IS NOT NULL/false/
+live-process-taken-over|replicas/take_over.sql|s/run = $2/$2 = $2/
+leases-of-other-replicas-taken-over|replicas/take_over.sql|s/ON lease.replica = ended.name/ON true/
+shared-leases-not-taken-over|replicas/take_over.sql|s/least(lease.lease_until, $3::bigint)/greatest(lease.lease_until, $3::bigint)/
 late-output-appended|leases/append_output.sql|s/held.epoch = new.epoch/new.epoch > 0/
 live-lease-rescued|maintenance/lock_expired_leases.sql|s/lease_until <= $1/lease_until - 5000 <= $1/
 expired-shared-lease-kept|maintenance/split_expired_leases.sql|s/lease_until <= $1/lease_until <= 0 * $1/
@@ -57,6 +66,9 @@ shared-lease-not-locked|settle/end_shared_jobs.sql|s/FOR KEY SHARE/LIMIT 1/
 finished-job-leased-again|migrations/0001_initial.sql|s/id = member.id AND is_lease_shared/id = member.id/
 resumed-job-in-shared-lease|migrations/0001_initial.sql|s/AND f.id IS NULL AND j.version = 1/AND f.id IS NULL/
 usage-folded-twice|maintenance/roll_up_usage.sql|s/sum(jobs)::bigint/2 * sum(jobs)::bigint/
+lane-cursor-not-lowered|submit/insert_jobs_without_keys.sql|s/least(lanes.due_at, excluded.due_at)/greatest(lanes.due_at, excluded.due_at)/
+lane-with-jobs-forgotten|claim/forget_lanes.sql|s/WHERE due_at = 9223372036854775807 AND/WHERE/
+claim-waits-for-others|claim/claim_heads.sql|s/FOR UPDATE SKIP LOCKED/FOR UPDATE/
 tombstone-skipped|control/delete_job.sql|s/FROM gone$/FROM gone WHERE false/
 LIST
 )
@@ -75,7 +87,7 @@ sqlite_suite() {
 
 postgres_suite() {
     cargo nextest run --cargo-quiet --package longhaul --all-features --test it --max-fail 1 --no-tests fail \
-        -E 'test(conformance::in_postgres::) | test(in_postgres_sharing_leases::) | test(postgres::shared_leases::)'
+        -E 'test(conformance::in_postgres::) | test(in_postgres_sharing_leases::) | test(postgres::shared_leases::) | test(postgres::maintenance::)'
 }
 
 # try_mutants STORE LIST [name…]

@@ -38,9 +38,27 @@ impl Client {
         self.json(call).await
     }
 
-    /// Lists matching jobs, newest first.
+    /// Lists matching jobs, newest first. A page may be shorter than the limit, or empty, although there is a next one.
     pub async fn list(&self, request: &ListRequest) -> Result<JobList> {
         self.json(Call::get(self.list_url(request)?)).await
+    }
+
+    /// Lists up to `request.limit` matching jobs, newest first, from as many pages as that takes. Without a limit, all of
+    /// them.
+    pub async fn list_all(&self, request: &ListRequest) -> Result<JobList> {
+        let mut request = request.clone();
+        let mut all = JobList { jobs: Vec::new(), next_cursor: None };
+        loop {
+            let page = self.list(&request).await?;
+            let found = u32::try_from(page.jobs.len()).unwrap_or(u32::MAX);
+            request.limit = request.limit.map(|limit| limit.saturating_sub(found));
+            all.jobs.extend(page.jobs);
+            all.next_cursor.clone_from(&page.next_cursor);
+            request.cursor = page.next_cursor;
+            if request.cursor.is_none() || request.limit == Some(0) {
+                return Ok(all);
+            }
+        }
     }
 
     /// Lists the finished steps of a job, in order.

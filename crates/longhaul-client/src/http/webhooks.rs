@@ -52,7 +52,8 @@ impl Client {
         self.get(&["v1", "webhooks", "secret"], &[]).await
     }
 
-    /// Lists deliveries, newest first, with a status, to an endpoint, or all, before `cursor`.
+    /// Lists deliveries, newest first, with a status, to an endpoint, or all, before `cursor`. A page may be empty although
+    /// there is a next one.
     pub async fn deliveries(
         &self,
         status: Option<Status>,

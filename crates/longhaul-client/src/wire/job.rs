@@ -96,9 +96,9 @@ job_structs! {
 responses! {
     /// A page of jobs, newest first.
     pub struct JobList {
-        /// Jobs of this page.
+        /// Jobs of this page; may be fewer than `limit`, or none, although there is a next page.
         pub jobs: Vec<JobSummary>,
-        /// `cursor` of the next page; null on the last page.
+        /// `cursor` of the next page; null on the last page only.
         pub next_cursor: Option<String>,
     }
 

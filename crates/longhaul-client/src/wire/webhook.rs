@@ -222,9 +222,9 @@ responses! {
 
     /// A page of deliveries.
     pub struct DeliveryList {
-        /// Deliveries, newest first.
+        /// Deliveries, newest first; may be fewer than `limit`, or none, although there is a next page.
         pub deliveries: Vec<Delivery>,
-        /// `cursor` of the next page; null on the last page.
+        /// `cursor` of the next page; null on the last page only.
         pub next_cursor: Option<String>,
     }
 }

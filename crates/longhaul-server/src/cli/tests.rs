@@ -12,7 +12,8 @@ use axum::response::{IntoResponse, Response};
 use clap::CommandFactory as _;
 use clap::Parser as _;
 use longhaul_client::wire::{
-    Job, JobList, JobSummary, Replica, ReplicaList, Usage, UsageBy, UsageRow, UsageTotal,
+    DeliveryList, Job, JobList, JobSummary, Replica, ReplicaList, Usage, UsageBy, UsageRow,
+    UsageTotal,
 };
 
 use super::testing::{
@@ -286,9 +287,9 @@ async fn cancel_continues_after_a_rejected_job() {
 #[tokio::test]
 async fn list_sends_its_filters() {
     let list = JobList { jobs: vec![JobSummary::from(running())], next_cursor: Some("c".into()) };
-    let call = "GET /v1/jobs?status=running%2Cfailed&limit=20&label.team=search";
+    let call = "GET /v1/jobs?status=running%2Cfailed&limit=1&label.team=search";
     let server = FakeServer::start(vec![json(call, &list)]).await;
-    let args = ["list", "--status", "running,failed", "--label", "team=search"];
+    let args = ["list", "--status", "running,failed", "--label", "team=search", "--limit", "1"];
     let CommandOutput { exit, out, err } = server.run(&args).await;
     assert_eq!(exit, Exit::Done, "{err}");
     insta::assert_snapshot!(out, @"
@@ -296,6 +297,41 @@ async fn list_sends_its_filters() {
     01KA3V8J5T0000000000000000  graph  ● running · parsing  1/3      120/400    9s  env=prod team=search
     ");
     insta::assert_snapshot!(err, @"next page: --cursor c");
+}
+
+#[tokio::test]
+async fn list_follows_short_and_empty_pages_until_its_limit() {
+    let page = |jobs: usize, next: Option<&str>| JobList {
+        jobs: vec![JobSummary::from(running()); jobs],
+        next_cursor: next.map(str::to_owned),
+    };
+    let server = FakeServer::start(vec![
+        json("GET /v1/jobs?kind=graph&limit=5", &page(0, Some("a"))),
+        json("GET /v1/jobs?kind=graph&limit=5&cursor=a", &page(2, Some("b"))),
+        json("GET /v1/jobs?kind=graph&limit=3&cursor=b", &page(0, Some("c"))),
+        json("GET /v1/jobs?kind=graph&limit=3&cursor=c", &page(1, None)),
+    ])
+    .await;
+    let args = ["list", "--kind", "graph", "--limit", "5", "--json"];
+    let CommandOutput { exit, out, err } = server.run(&args).await;
+    assert_eq!((exit, err.as_str()), (Exit::Done, ""));
+    assert_eq!(serde_json::from_str::<JobList>(&out).unwrap(), page(3, None));
+}
+
+#[tokio::test]
+async fn deliveries_skip_empty_pages() {
+    let page = |next: Option<&str>| DeliveryList {
+        deliveries: Vec::new(),
+        next_cursor: next.map(str::to_owned),
+    };
+    let server = FakeServer::start(vec![
+        json("GET /v1/deliveries?endpoint=e", &page(Some("a"))),
+        json("GET /v1/deliveries?endpoint=e&cursor=a", &page(None)),
+    ])
+    .await;
+    let args = ["deliveries", "list", "--endpoint", "e"];
+    let CommandOutput { exit, err, .. } = server.run(&args).await;
+    assert_eq!((exit, err.as_str()), (Exit::Done, "no deliveries\n"));
 }
 
 #[tokio::test]

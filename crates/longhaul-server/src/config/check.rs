@@ -118,6 +118,7 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Vec<C
             database: process
                 .database
                 .unwrap_or_else(|| Database::Sqlite(data.join("longhaul.db"))),
+            wait_for_database: process.wait_for_database,
             replica: replica?,
             role: process.role,
             require_idempotency_key: process.require_idempotency_key,

@@ -143,6 +143,7 @@ impl Layers {
             ("--listen", "listen", &flags.listen),
             ("--data", "data", &flags.data),
             ("--database", "database", &flags.database),
+            ("--wait-for-database", "wait_for_database", &flags.wait_for_database),
             ("--blobs", "blobs", &flags.blobs),
             ("--role", "role", &flags.role),
             ("--replica", "replica", &flags.replica),

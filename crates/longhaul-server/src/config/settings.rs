@@ -47,6 +47,10 @@ settings! {
         /// Postgres database that several replicas can share, "memory" loses everything on exit.
         /// The password is never printed.
         database: Option<Database> = "", parsers::database();
+        /// Time that a start waits for a Postgres server that is down, starting or not reachable. After
+        /// it the process exits. Errors that do not pass, such as a wrong password, end the start at
+        /// once. "0s" does not wait.
+        wait_for_database: Duration = "60s", span(Duration::ZERO..=DAY);
         /// Storage for payloads and artifacts, each encrypted with its own key: "" is the directory
         /// blobs in the data directory (in memory if database is "memory"), "file:PATH" another
         /// directory, which several replicas may share, or "s3://BUCKET/PREFIX",

@@ -9,6 +9,7 @@ pub struct Flags {
     pub listen: Option<String>,
     pub data: Option<String>,
     pub database: Option<String>,
+    pub wait_for_database: Option<String>,
     pub blobs: Option<String>,
     pub role: Option<String>,
     pub replica: Option<String>,

@@ -71,6 +71,7 @@ fn empty_configuration_gives_the_documented_defaults() {
         metrics_listen: None,
         data: "./longhaul-data".into(),
         database: Database::Sqlite("./longhaul-data/longhaul.db".into()),
+        wait_for_database: 60 * SECOND,
         blobs: "file:./longhaul-data/blobs".to_owned(),
         server_key: ServerKeySource::File("./longhaul-data/server.key".into()),
         work: "./longhaul-data/work".into(),

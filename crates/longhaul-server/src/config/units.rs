@@ -12,7 +12,7 @@ const UNITS: [(&str, u64); 7] = [
 ];
 
 /// Parses a whole number with a unit, such as `1MiB`.
-pub(super) fn parse_bytes(text: &str) -> Option<u64> {
+pub fn parse_bytes(text: &str) -> Option<u64> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     let (_, scale) = UNITS.iter().find(|(name, _)| *name == unit)?;
     number.parse::<u64>().ok()?.checked_mul(*scale)

@@ -40,7 +40,8 @@ pub(super) async fn list(
         section #list data-live aria-label="Matching jobs" {
             @if let Some(note) = &results.note { p.soft { (note) } }
             @if results.jobs.is_empty() {
-                (no_jobs(&search))
+                (no_jobs(&search, &results))
+                (pages(&ctx, &search, &results))
             } @else {
                 (table(&ctx, &search, &results, now))
             }
@@ -49,7 +50,12 @@ pub(super) async fn list(
     Ok(ctx.page("Jobs", Section::Jobs, &content))
 }
 
-fn no_jobs(search: &JobSearch) -> Markup {
+fn no_jobs(search: &JobSearch, results: &SearchResults) -> Markup {
+    if results.next.is_some() {
+        return html! {
+            div.empty { p { "No matching jobs so far. Older jobs have not been searched yet." } }
+        };
+    }
     if search.is_unfiltered() {
         return empty_state(
             "No jobs yet. Submit one here or from a shell:",

@@ -50,7 +50,7 @@ pub(super) async fn show(ctx: PageContext<Inspect>) -> Result<Response> {
 
 async fn count_jobs(engine: &Engine, status: longhaul::Status) -> Result<usize> {
     let filter = Filter { statuses: vec![status], ..Filter::default() };
-    let page = PageRequest { limit: COUNTED_MAX, before: None };
+    let page = PageRequest::new(COUNTED_MAX, None);
     Ok(engine.jobs_page(&filter, &page).await?.jobs.len())
 }
 

@@ -16,11 +16,32 @@ const LIMIT_DEFAULT: usize = 50;
 const LIST_PARAMETERS: [&str; 7] =
     ["status", "kind", "queue", "label.NAME", "createdAfter", "limit", "cursor"];
 
-/// Returns one page of jobs, newest first, without their results.
+/// Pages that [`list_full`] reads, each of which may examine thousands of jobs.
+const PAGES_MAX: usize = 10;
+
+/// Returns one page of jobs, newest first, without their results. It may be short or empty and have a next page.
 pub(crate) async fn list<P>(caller: &Caller<P>, query: &ListQuery) -> Result<JobList> {
     let page = caller.engine.jobs_page(&query.filter, &query.page).await?;
     let jobs = page.jobs.iter().map(|job| to_wire::job_summary(&caller.engine, job)).collect();
     Ok(JobList { jobs, next_cursor: page.next.map(cursor) })
+}
+
+/// Like [`list`], but reads further pages until the limit is reached. Only if very few jobs match is the list shorter and
+/// has a next page.
+pub(crate) async fn list_full<P>(caller: &Caller<P>, query: &ListQuery) -> Result<JobList> {
+    let mut page = query.page;
+    let mut all = JobList { jobs: Vec::new(), next_cursor: None };
+    for _ in 0..PAGES_MAX {
+        page.limit = query.page.limit - all.jobs.len();
+        let found = list(caller, &ListQuery { filter: query.filter.clone(), page }).await?;
+        all.jobs.extend(found.jobs);
+        page.before = found.next_cursor.as_deref().map(parse_cursor).transpose()?;
+        all.next_cursor = found.next_cursor;
+        if page.before.is_none() || all.jobs.len() >= query.page.limit {
+            break;
+        }
+    }
+    Ok(all)
 }
 
 /// Returns the finished steps of a job, in their order.
@@ -70,7 +91,7 @@ pub(crate) fn parse_query(query: Pairs, limit_max: usize) -> Result<ListQuery> {
     }
     Ok(ListQuery {
         filter,
-        page: PageRequest { limit: limit.unwrap_or(LIMIT_DEFAULT.min(limit_max)), before },
+        page: PageRequest::new(limit.unwrap_or(LIMIT_DEFAULT.min(limit_max)), before),
     })
 }
 

@@ -53,11 +53,7 @@ pub async fn check_keys(config: &Config) -> Result<Option<String>, StartError> {
     }
     let unusable = |source| StartError::Blobs { location: location(&config.blobs), source };
     let blobs = Blobs::open(&config.blobs).map_err(unusable)?;
-    let keyring = if is_missing(&config.server_key) {
-        None
-    } else {
-        Some(keyring(&config.server_key).await?)
-    };
+    let keyring = existing_keyring(&config.server_key).await?;
     // A new key matches no marker.
     let fresh = Keyring::generate();
     let fit = blobs.check_keys(keyring.as_ref().unwrap_or(&fresh)).await.map_err(unusable)?;
@@ -70,6 +66,11 @@ fn is_missing(keys: &ServerKeySource) -> bool {
         ServerKeySource::Inline(_) => false,
         ServerKeySource::File(path) => matches!(path.try_exists(), Ok(false)),
     }
+}
+
+/// Opens the server keys. `None` if the key file does not exist; it is not created.
+pub async fn existing_keyring(keys: &ServerKeySource) -> Result<Option<Keyring>, StartError> {
+    if is_missing(keys) { Ok(None) } else { keyring(keys).await.map(Some) }
 }
 
 async fn keyring(keys: &ServerKeySource) -> Result<Keyring, StartError> {

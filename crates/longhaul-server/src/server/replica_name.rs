@@ -1,4 +1,7 @@
 //! Waits for a replica name that a killed process still holds.
+//!
+//! Only for a process of which the engine does not know for sure that it has ended, for example in a container that was
+//! restarted: the others it replaces at once.
 
 use std::time::Duration;
 
@@ -71,6 +74,7 @@ mod tests {
             version: String::new(),
             host: host.to_owned(),
             pid,
+            process: String::new(),
             kinds: Vec::new(),
             running: 0,
             concurrency: 0,

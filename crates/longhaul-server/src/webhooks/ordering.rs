@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use longhaul::job::{ENDPOINT_LABEL, Job, JobId, Status, delivered_version};
-use longhaul::store::{PageRequest, StoreError};
+use longhaul::store::StoreError;
 use longhaul::{Clock, Ctx, JobError};
 use tokio::sync::watch;
 
@@ -134,8 +134,7 @@ async fn older(ctx: &Ctx) -> Result<Vec<Job>, StoreError> {
     let endpoint = delivery.labels.get_key_value(ENDPOINT_LABEL);
     let labels = endpoint.map(|(name, id)| (name.clone(), id.clone())).into_iter().collect();
     let before = JobId::from_parts(delivery.created_at.after(CLOCK_SKEW_MAX), 0);
-    let page = PageRequest { limit: LOOK_BACK, before: Some(before) };
-    let mut older = ctx.siblings(labels, &page).await?;
+    let mut older = ctx.siblings(labels, LOOK_BACK, before).await?;
     older.retain(|other| delivered_version(other.id) < delivered_version(delivery.id));
     Ok(older)
 }

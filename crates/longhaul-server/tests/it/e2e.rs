@@ -12,8 +12,8 @@ mod keys;
 mod kill;
 mod listen;
 mod logs;
-mod migrate;
 mod oidc;
+mod operations;
 mod payloads;
 mod process_memory;
 #[cfg(target_os = "linux")]

@@ -205,6 +205,11 @@ impl Keyring {
         Ok(JobKey(Zeroizing::new(key)))
     }
 
+    /// Returns the id of the server key that a job's key was wrapped with.
+    pub fn id_of_wrapped(wrapped: &[u8]) -> Option<&str> {
+        parts(wrapped).map(|(id, _, _)| id)
+    }
+
     /// Encrypts with the current key: version, length of the key's id, id, salt, ciphertext, tag.
     fn seal(&self, purpose: &[u8], plain: &[u8], context: &[u8]) -> Vec<u8> {
         let salt: [u8; SALT_BYTES] = random();

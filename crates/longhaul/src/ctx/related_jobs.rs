@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Ctx;
-use crate::job::{Job, Record};
+use crate::job::{Job, JobId, Record};
 use crate::store::{Filter, PageRequest, StoreError};
 
 impl Ctx {
@@ -14,15 +14,23 @@ impl Ctx {
         self.shared().store.job(&self.job().tenant.owner(), id).await
     }
 
-    /// Returns one page of the jobs with the same parent and all of these labels, newest first.
-    /// Without a parent there are none.
+    /// Returns up to `limit` of the jobs with the same parent and all of these labels that are older than `before`, newest
+    /// first. Without a parent there are none.
     pub async fn siblings(
         &self,
         labels: BTreeMap<String, String>,
-        page: &PageRequest,
+        limit: usize,
+        before: JobId,
     ) -> Result<Vec<Job>, StoreError> {
         let Some(parent) = self.job().parent_id else { return Ok(Vec::new()) };
         let filter = Filter { parent: Some(parent), labels, ..Filter::default() };
-        Ok(self.shared().store.jobs(&self.job().tenant, &filter, page).await?.jobs)
+        let (mut siblings, mut before) = (Vec::new(), Some(before));
+        while before.is_some() && siblings.len() < limit {
+            let page = PageRequest::new(limit - siblings.len(), before);
+            let found = self.shared().store.jobs(&self.job().tenant, &filter, &page).await?;
+            siblings.extend(found.jobs);
+            before = found.next;
+        }
+        Ok(siblings)
     }
 }

@@ -82,8 +82,14 @@ impl Ctx {
         found
     }
 
+    /// Stores a checkpoint. If cancellation was requested, no further step starts.
     pub(super) async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), JobError> {
-        self.retry_until_lease_lost(|| self.0.shared.store.checkpoint(checkpoint.clone())).await
+        let store = &self.0.shared.store;
+        let stored = self.retry_until_lease_lost(|| store.checkpoint(checkpoint.clone())).await?;
+        if stored.cancel_requested {
+            self.0.signals.cancel.cancel();
+        }
+        Ok(())
     }
 
     /// Returns an error if the job is cancelled; suspends if the replica is stopping.
@@ -96,6 +102,14 @@ impl Ctx {
             std::future::pending::<()>().await;
         }
         Ok(())
+    }
+
+    /// Ends the attempt if its lease has run out. After a pause of the process, a step may be about to start
+    /// before the lease renewer runs and drops the attempt, although another replica has the job by now.
+    async fn ensure_leased(&self) {
+        if self.0.signals.valid_until.get() <= self.0.shared.clock.now() {
+            self.halt::<()>().await;
+        }
     }
 }
 
@@ -152,6 +166,7 @@ impl<F> StepCall<'_, F> {
         let clock = &self.ctx.0.shared.clock;
         let mut attempt = 1;
         loop {
+            self.ctx.ensure_leased().await;
             let started_at = clock.now();
             let error = match self.once().await {
                 Ok(value) => return Ok((value, started_at)),

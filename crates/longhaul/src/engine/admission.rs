@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::EngineState;
+use super::idle_map::IdleMap;
 use crate::job::{Name, TenantId, Timestamp};
 use crate::store::StoreError;
 use crate::sync::Mutex;
@@ -103,7 +104,7 @@ type QuotaKey = (TenantId, Option<Name>);
 pub(crate) struct Admission {
     /// Quotas per tenant for single queues.
     queues: HashMap<Name, u64>,
-    quotas: Mutex<HashMap<QuotaKey, Arc<Quota>>>,
+    quotas: Mutex<IdleMap<QuotaKey, Arc<Quota>>>,
 }
 
 #[derive(Debug, Default)]
@@ -187,7 +188,7 @@ impl Admission {
         max: u64,
         shared: &EngineState,
     ) -> Result<Arc<Quota>, QuotaExceeded> {
-        let quota = self.quota(&id);
+        let quota = self.quota(&id, shared.clock.now());
         let mut decision = quota.decide(max, shared.clock.now());
         if decision == QuotaDecision::CountFirst {
             let _counting = quota.counting.lock().await;
@@ -211,10 +212,13 @@ impl Admission {
         }
     }
 
-    /// Records a job that became pending without a submission: a resumed or forked one.
+    /// Records a job that became pending without a submission: a resumed or forked one. A quota that is not known is
+    /// counted anyway before it is used.
     pub(super) fn record_pending(&self, tenant: &TenantId, queue: &Name) {
         for (queue, _) in self.quotas_of(queue, 0) {
-            self.quota(&(tenant.clone(), queue)).count.lock().record_pending();
+            if let Some(quota) = self.quotas.lock().get(&(tenant.clone(), queue)) {
+                quota.count.lock().record_pending();
+            }
         }
     }
 
@@ -224,12 +228,10 @@ impl Admission {
         [(None, max)].into_iter().chain(own)
     }
 
-    fn quota(&self, id: &QuotaKey) -> Arc<Quota> {
-        let mut quotas = self.quotas.lock();
-        if let Some(quota) = quotas.get(id) {
-            return Arc::clone(quota);
-        }
-        Arc::clone(quotas.entry(id.clone()).or_default())
+    /// Returns a quota. Those that were not used lately are forgotten, except while submissions hold them.
+    fn quota(&self, id: &QuotaKey, now: Timestamp) -> Arc<Quota> {
+        let is_held = |quota: &Arc<Quota>| Arc::strong_count(quota) > 1;
+        Arc::clone(self.quotas.lock().entry(id, now, is_held))
     }
 }
 
@@ -299,5 +301,28 @@ mod tests {
         // others.
         count.end_count(4, at(1_000));
         assert_eq!(count.estimate(), 4 + 1 + 1);
+    }
+    #[test]
+    fn quotas_of_ten_thousand_idle_tenants_are_forgotten() {
+        let admission = Admission::default();
+        let id = |tenant: usize| (TenantId::new(format!("tenant-{tenant}")).unwrap(), None);
+        let held = admission.quota(&id(0), at(0));
+        held.count.lock().admit();
+        for tenant in 1..=10_000 {
+            admission.quota(&id(tenant), at(1));
+        }
+        admission.quota(&id(10_001), at(60_000));
+        assert_eq!(admission.quotas.lock().len(), 10_002, "used within the last minute, or held");
+        admission.quota(&id(10_001), at(120_000));
+        assert_eq!(admission.quotas.lock().len(), 2);
+        let kept = admission.quota(&id(0), at(120_000));
+        assert_eq!(kept.count.lock().in_flight, 1, "its submission may be stored yet");
+    }
+
+    #[test]
+    fn resumed_job_of_an_unknown_tenant_leaves_no_quota_behind() {
+        let admission = Admission::default();
+        admission.record_pending(&TenantId::default(), &Name::default_queue());
+        assert_eq!(admission.quotas.lock().len(), 0);
     }
 }

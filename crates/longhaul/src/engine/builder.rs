@@ -12,9 +12,11 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::admission::Admission;
+use super::control::ListPermits;
 use super::kind_registry::RemoteKinds;
 use super::output_streams::OutputStreams;
 use super::retry_after::RetryAfterEstimator;
+use super::store_health::StoreHealth;
 use super::submit::Submitters;
 use super::watchers::Watchers;
 use super::{DeliveryWorker, EncryptedBlobs, Engine, EngineState, JobArgs, Kind};
@@ -361,7 +363,9 @@ impl EngineBuilder {
             output_streams: OutputStreams::default(),
             retry_after_estimator: RetryAfterEstimator::default(),
             admission: Admission::new(self.pending),
+            list_permits: ListPermits::default(),
             remote_kinds: RemoteKinds::default(),
+            store_health: StoreHealth::new(),
             store_failed: CancellationToken::new(),
         });
         heartbeat::begin(&shared, self.settings.concurrency).await?;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::EngineState;
-use crate::job::{JobId, Retry, TenantId};
+use crate::job::{JobId, TenantId};
 use crate::store::ChangeNotifications;
 
 /// Interval between polls without a notification.
@@ -25,9 +25,6 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const WATCHED_PER_INTERVAL: usize = 2_000;
 /// Maximum factor of both intervals.
 const INTERVALS_MAX: usize = 5;
-/// Backoff of loops that poll the store, while it fails.
-pub(crate) const BACKOFF: Retry =
-    Retry { max_attempts: u32::MAX, first: Duration::from_secs(1), max: Duration::from_secs(30) };
 
 /// Starts polling.
 pub(crate) fn start(shared: &Arc<EngineState>, tasks: &TaskTracker, ended: &CancellationToken) {
@@ -36,7 +33,7 @@ pub(crate) fn start(shared: &Arc<EngineState>, tasks: &TaskTracker, ended: &Canc
     tasks.spawn(async move {
         let polls = async {
             match notifications {
-                Some(ChangeNotifications { ready: due, jobs }) => {
+                Some(ChangeNotifications { ready: due, jobs, .. }) => {
                     tokio::join!(wake_for(&shared, due), poll_jobs(&shared, jobs));
                 }
                 None => poll_unshared(&shared).await,
@@ -90,6 +87,7 @@ async fn poll(shared: &EngineState, watched: &[(TenantId, JobId)], failures: &mu
     match shared.store.versions(watched).await {
         Ok(glimpses) => {
             *failures = 0;
+            shared.record_store_success();
             for (job, glimpse) in watched.iter().zip(glimpses) {
                 shared.watchers.observed(job, glimpse);
             }
@@ -99,7 +97,7 @@ async fn poll(shared: &EngineState, watched: &[(TenantId, JobId)], failures: &mu
             *failures += 1;
             shared.record_store_error(&error);
             tracing::warn!(%error, failures, "cannot poll watched jobs");
-            shared.clock.sleep(BACKOFF.delay(*failures, 1.0)).await;
+            shared.back_off(*failures).await;
             false
         }
     }
@@ -113,7 +111,7 @@ fn intervals(watched: usize) -> (Duration, Duration) {
 }
 
 /// Waits for the next notification; for ever if the store has stopped sending any.
-pub(super) async fn notification(hints: &mut watch::Receiver<u64>) {
+pub(crate) async fn notification(hints: &mut watch::Receiver<u64>) {
     if hints.changed().await.is_err() {
         std::future::pending::<()>().await;
     }

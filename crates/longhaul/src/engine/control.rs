@@ -1,11 +1,14 @@
 //! Reading and controlling jobs.
 
+mod list_permits;
+
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use tokio::task::{JoinError, JoinSet};
 
+pub(super) use self::list_permits::ListPermits;
 use super::Engine;
 use crate::failpoint::{self, Failpoint};
 use crate::job::{
@@ -41,7 +44,7 @@ impl Engine {
         filter: Filter,
         page_size: usize,
     ) -> BoxStream<'static, Result<Job, StoreError>> {
-        let first = Some(PageRequest { limit: page_size, before: None });
+        let first = Some(PageRequest::new(page_size, None));
         let engine = self.clone();
         let pages = stream::try_unfold(first, move |page| {
             let (engine, filter) = (engine.clone(), filter.clone());
@@ -57,8 +60,33 @@ impl Engine {
     }
 
     /// Reads one page of the jobs that match, newest first.
+    ///
+    /// A page examines up to [`PageRequest::examined_max`] jobs. So it may be short or empty although there is a next one:
+    /// continue until [`Page::next`] is `None`. Few lists run at a time, and one of each tenant, so that lists do not slow
+    /// down other calls. [`StoreError::Unavailable`] if many lists of the tenant wait already.
     pub async fn jobs_page(&self, filter: &Filter, page: &PageRequest) -> Result<Page, StoreError> {
-        self.shared.store.jobs(&self.tenant, filter, page).await
+        let (filter, page) = (filter.clone(), *page);
+        self.list(async move |engine| {
+            engine.shared.store.jobs(&engine.tenant, &filter, &page).await
+        })
+        .await
+    }
+
+    /// Runs a list when it gets a permit, and to its end even if the caller is dropped, because the store would continue
+    /// without the permit.
+    async fn list<T, F>(&self, list: impl FnOnce(Self) -> F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        let permit = self.shared.list_permits.acquire(&self.tenant).await?;
+        let list = list(self.clone());
+        self.run_to_completion(async move |_| {
+            let listed = list.await;
+            drop(permit);
+            listed
+        })
+        .await
     }
 
     /// Returns a job's input.
@@ -74,7 +102,8 @@ impl Engine {
     /// Returns the usage of finished jobs by hour, kind and API key, from the hour of `from` up to
     /// the last hour that began before `to`. Each job counts once.
     pub async fn usage(&self, from: Timestamp, to: Timestamp) -> Result<Vec<UsageRow>, StoreError> {
-        self.shared.store.usage(&self.tenant, from, to).await
+        self.list(async move |engine| engine.shared.store.usage(&engine.tenant, from, to).await)
+            .await
     }
 
     /// Cancels a job: at once if it is pending. A running job starts no further step, and its
@@ -83,7 +112,7 @@ impl Engine {
         self.run_to_completion(async move |engine| {
             let job = engine.shared.store.cancel(&engine.tenant, id).await?;
             if job.status == Status::Running {
-                engine.workers.cancel(id);
+                engine.workers.cancel(id, job.version);
             } else if job.has_payload {
                 engine.shared.blob_gc_wake.notify_one();
             }
@@ -205,7 +234,7 @@ impl Engine {
 
     /// Returns the tenant's queues that have unfinished jobs or are paused.
     pub async fn queues(&self) -> Result<Vec<QueueState>, StoreError> {
-        self.shared.store.queues(&self.tenant).await
+        self.list(async |engine| engine.shared.store.queues(&engine.tenant).await).await
     }
 
     /// Returns the totals of up to `limit` queues over all tenants, the longest first. For operators: no

@@ -93,6 +93,7 @@ mod tests {
             version: String::new(),
             host: String::new(),
             pid: 1,
+            process: String::new(),
             kinds: vec![Name::new(kind).unwrap()],
             running: 0,
             concurrency: 1,

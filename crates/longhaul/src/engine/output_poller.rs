@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::EngineState;
-use super::change_poller::{BACKOFF, notification};
+use super::change_poller::notification;
 use crate::store::OutputStreamStore;
 
 /// Interval between polls without a notification.
@@ -46,6 +46,7 @@ async fn poll(shared: &EngineState, store: &dyn OutputStreamStore) {
         match store.read_output(&wanted, PARTS_MAX).await {
             Ok(parts) => {
                 failures = 0;
+                shared.record_store_success();
                 let streams = parts.chunk_by(|one, other| one.lease == other.lease);
                 let has_more = streams.map(<[_]>::len).any(|count| count >= PARTS_MAX);
                 for part in parts {
@@ -59,7 +60,7 @@ async fn poll(shared: &EngineState, store: &dyn OutputStreamStore) {
                 failures += 1;
                 shared.record_store_error(&error);
                 tracing::warn!(%error, failures, "cannot poll output streams");
-                shared.clock.sleep(BACKOFF.delay(failures, 1.0)).await;
+                shared.back_off(failures).await;
                 continue;
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::idle_map::IdleMap;
 use crate::job::{Job, Name, Status, TenantId, Timestamp};
 use crate::store::QueueState;
 use crate::sync::Mutex;
@@ -19,12 +20,12 @@ const BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 #[derive(Debug, Default)]
 pub(crate) struct RetryAfterEstimator {
     seconds: Mutex<HashMap<Name, f64>>,
-    waiting: Mutex<HashMap<TenantId, Waiting>>,
+    waiting: Mutex<IdleMap<TenantId, Waiting>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Waiting {
-    counted_at: Timestamp,
+    counted_at: Option<Timestamp>,
     by_queue: HashMap<Name, u64>,
 }
 
@@ -44,25 +45,19 @@ impl RetryAfterEstimator {
     /// time.
     pub(crate) fn wants_count(&self, tenant: &TenantId, now: Timestamp) -> bool {
         let mut waiting = self.waiting.lock();
-        match waiting.get_mut(tenant) {
-            Some(known) if now.since(known.counted_at) < COUNT_AGE_MAX => false,
-            Some(known) => {
-                known.counted_at = now;
-                true
-            }
-            None => {
-                let fresh = Waiting { counted_at: now, by_queue: HashMap::new() };
-                waiting.insert(tenant.clone(), fresh);
-                true
-            }
+        let known = waiting.entry(tenant, now, |_| false);
+        let is_recent = known.counted_at.is_some_and(|at| now.since(at) < COUNT_AGE_MAX);
+        if !is_recent {
+            known.counted_at = Some(now);
         }
+        !is_recent
     }
 
     /// Records the pending jobs of the tenant's queues.
     pub(crate) fn counted(&self, tenant: &TenantId, queues: &[QueueState], now: Timestamp) {
         let by_queue = queues.iter().map(|queue| (queue.name.clone(), queue.pending)).collect();
         let mut waiting = self.waiting.lock();
-        waiting.insert(tenant.clone(), Waiting { counted_at: now, by_queue });
+        *waiting.entry(tenant, now, |_| false) = Waiting { counted_at: Some(now), by_queue };
     }
 
     /// Estimates when `job` should be polled again, if `side_by_side` jobs of its kind run at the
@@ -93,5 +88,25 @@ impl RetryAfterEstimator {
     fn waiting(&self, tenant: &TenantId, queue: &Name) -> u64 {
         let waiting = self.waiting.lock();
         waiting.get(tenant).and_then(|known| known.by_queue.get(queue)).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_ten_thousand_idle_tenants_are_forgotten() {
+        let estimator = RetryAfterEstimator::default();
+        let tenant = |number: usize| TenantId::new(format!("tenant-{number}")).unwrap();
+        let at = Timestamp::from_millis;
+        for number in 0..10_000 {
+            assert!(estimator.wants_count(&tenant(number), at(0)));
+            estimator.counted(&tenant(number), &[], at(0));
+        }
+        assert!(!estimator.wants_count(&tenant(0), at(1_999)));
+        assert!(estimator.wants_count(&tenant(0), at(2_000)));
+        assert!(estimator.wants_count(&tenant(1), at(62_000)));
+        assert_eq!(estimator.waiting.lock().len(), 1);
     }
 }

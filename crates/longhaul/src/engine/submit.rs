@@ -47,6 +47,9 @@ impl Engine {
             }));
         }
         let results = self.shared.store.submit(jobs).await;
+        if results.iter().any(Result::is_ok) {
+            self.shared.record_store_success();
+        }
         self.shared.wake_for(&self.tenant);
         let mut results = results.into_iter().zip(reservations);
         let result = |check: Result<(), SubmitError>| {
@@ -63,14 +66,17 @@ impl Engine {
     /// has a free slot. Concurrent callers share a commit instead.
     pub(super) async fn store_one(&self, job: NewJob) -> Result<(SubmitResult, bool), StoreError> {
         let submitting = self.shared.submitting.enter();
-        if submitting.is_alone()
+        let stored = if submitting.is_alone()
             && let Some(hand_off) = self.workers.hand_off()
             && let Some(reserved) = hand_off.reserve(&job)
         {
-            return hand_off.submit(job, reserved).await;
-        }
-        let result = self.shared.store.submit(vec![job]).await.pop();
-        Ok((result.unwrap_or_else(|| Err(missing_result()))?, false))
+            hand_off.submit(job, reserved).await?
+        } else {
+            let result = self.shared.store.submit(vec![job]).await.pop();
+            (result.unwrap_or_else(|| Err(missing_result()))?, false)
+        };
+        self.shared.record_store_success();
+        Ok(stored)
     }
 
     /// Reserves quota for a checked job. If the quota is used up, a job whose idempotency key exists

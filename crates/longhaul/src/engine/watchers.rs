@@ -92,7 +92,9 @@ impl Watchers {
     /// Notifies of a change that a poll found, if it is new.
     pub(crate) fn observed(&self, job: &(TenantId, JobId), glimpse: Option<JobVersion>) {
         let (now, ended) = match glimpse {
-            Some(JobVersion { version, status }) => (LastHint::At(version), status.is_terminal()),
+            Some(JobVersion { version, status, .. }) => {
+                (LastHint::At(version), status.is_terminal())
+            }
             None => (LastHint::Gone, true),
         };
         if let Some(entry) = self.watched.lock().get_mut(job)
@@ -191,7 +193,8 @@ mod tests {
 
     /// Simulates the result of a poll.
     fn look(watchers: &Watchers, version: u64, status: Status) {
-        watchers.observed(&(us(), id()), Some(JobVersion { version, status }));
+        watchers
+            .observed(&(us(), id()), Some(JobVersion { version, status, cancel_requested: false }));
     }
 
     /// Returns the number of notifications for the job.

@@ -175,6 +175,8 @@ macro_rules! store_conformance {
             control {
                 cancelled_job_is_not_claimed,
                 running_job_is_asked_to_stop,
+                checkpoint_reports_the_request_to_stop,
+                concurrent_checkpoints_report_the_requests_of_their_jobs,
                 asking_twice_to_stop_changes_nothing,
                 cancelling_a_cancelled_job_changes_nothing,
                 ended_job_cannot_be_cancelled,
@@ -209,6 +211,8 @@ macro_rules! store_conformance {
                 pages_have_no_gap_and_no_repeat,
                 new_jobs_do_not_shift_the_pages,
                 filtered_pages_are_full,
+                pages_without_matches_are_empty_and_lead_to_the_end,
+                short_pages_contain_every_match_once,
                 list_by_status,
                 list_by_kind_and_queue,
                 list_by_labels,
@@ -277,6 +281,7 @@ macro_rules! store_conformance {
             }
             versions {
                 glimpse_shows_version_and_status,
+                glimpse_shows_the_request_to_stop,
                 glimpse_of_a_job_that_is_not_there_is_none,
                 other_tenants_jobs_are_not_glimpsed,
                 glimpses_come_in_the_order_asked,
@@ -301,6 +306,8 @@ macro_rules! store_conformance {
                 replica_that_left_is_forgotten,
                 replica_that_is_silent_for_long_is_forgotten,
                 name_of_a_living_replica_is_not_given_away,
+                ended_process_is_replaced_at_once,
+                name_that_changed_hands_is_not_taken_over,
                 name_of_a_silent_replica_is_given_to_the_next_run,
             }
             usage {

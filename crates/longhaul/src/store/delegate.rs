@@ -79,7 +79,7 @@ macro_rules! delegate_store {
                 renew(leases: Vec<LeaseRef>, duration: Duration)
                     -> Result<Vec<Renewal>, StoreError>;
                 report(reports: Vec<Report>) -> Vec<Result<(), StoreError>>;
-                checkpoint(checkpoint: Checkpoint) -> Result<(), StoreError>;
+                checkpoint(checkpoint: Checkpoint) -> Result<CheckpointResult, StoreError>;
                 settle(settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>>;
                 record_work_dir(lease: &LeaseRef, path: &str, replica: &str)
                     -> Result<(), StoreError>;
@@ -99,6 +99,7 @@ macro_rules! delegate_store {
             $crate::delegate_store! { @methods [$($generics)*] ReplicaStore for $wrapper, $call;
                 heartbeat(heartbeat: &Heartbeat) -> Result<(), StoreError>;
                 replicas() -> Result<Vec<ReplicaState>, StoreError>;
+                take_over(replica: &str, run: u64) -> Result<(), StoreError>;
                 deregister(replica: &str) -> Result<(), StoreError>;
             }
 

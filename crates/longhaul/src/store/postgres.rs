@@ -64,7 +64,6 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio_postgres::Client;
 
 pub(crate) use caller_transaction::{SqlSubmitError, submit_in_transaction};
 pub use schema::migrate::MigrationReport;
@@ -74,20 +73,24 @@ pub use schema::{DatabaseInfo, OpenError, inspect, migrate};
 /// [`Submission::in_transaction`](crate::Submission::in_transaction) accepts.
 pub use tokio_postgres;
 #[cfg(feature = "sqlite")]
-pub(crate) use transfer::fit_for_postgres;
+pub(crate) use transfer::{fit_for_postgres, fit_row_for_postgres};
 
 use self::claim::lane_cursors::LaneCursors;
 use self::claim::query::Rotation;
 use self::connection::batcher::Batcher;
 use self::connection::database::PgDatabase;
+use self::connection::dedicated::ReservedConnection;
 use self::connection::error::PgError;
 use self::connection::notify::{self, Notifier};
 use self::connection::params::Param;
+use self::connection::timeouts::Timeouts;
 use self::lease_cache::LeaseCache;
 use self::outbox::SubscriptionCache;
 use self::settle::TenantJob;
 use super::columns::FromRow;
-use super::{Checkpoint, NewJob, SettleResult, Settlement, StoreError, SubmitResult};
+use super::{
+    Checkpoint, CheckpointResult, NewJob, SettleResult, Settlement, StoreError, SubmitResult,
+};
 use crate::clock::Clock;
 use crate::job::{Record, TenantId};
 
@@ -100,7 +103,7 @@ const READS_MAX: usize = 4;
 pub struct PostgresStore {
     inner: Arc<Inner>,
     submits: Batcher<NewJob, SubmitResult>,
-    checkpoints: Batcher<Checkpoint, ()>,
+    checkpoints: Batcher<Checkpoint, CheckpointResult>,
     settlements: Batcher<Settlement, SettleResult>,
     reads: Batcher<TenantJob, Record>,
     /// Background tasks, aborted when the store is dropped.
@@ -124,8 +127,9 @@ struct Inner {
     lane_cursors: tokio::sync::Mutex<LaneCursors>,
     /// Time at which this process last checked `incoming` for jobs submitted by SQL.
     incoming_checked_at: AtomicI64,
-    /// Dedicated connection for lease renewals and heartbeats.
-    heartbeat: tokio::sync::Mutex<Option<Client>>,
+    /// Time at which this process last read the database's clock.
+    clock_read_at: crate::sync::Mutex<Option<std::time::Instant>>,
+    reserved: ReservedConnection,
     subscriptions: SubscriptionCache,
     /// Notified when this process has written deliveries.
     outbox_notify: Arc<Notify>,
@@ -134,7 +138,7 @@ struct Inner {
 impl PostgresStore {
     /// Connects to the database of a `postgres://` URL and migrates its schema.
     ///
-    /// Sets the clock to the database's time, which all replicas use. Must be called inside the tokio
+    /// Sets the clock to the time of the live replicas, or to the database's if there are none. Must be called inside the tokio
     /// runtime that uses the store.
     ///
     /// Besides the settings that Postgres' own clients understand, the URL may contain
@@ -142,8 +146,12 @@ impl PostgresStore {
     /// besides one for heartbeats and one for notifications) and `pgbouncer=true` for a transaction
     /// pooler, which is usually detected without it.
     pub async fn open(url: &str, clock: Clock) -> Result<Self, OpenError> {
+        Self::open_with(url, clock, Timeouts::default()).await
+    }
+
+    async fn open_with(url: &str, clock: Clock, timeouts: Timeouts) -> Result<Self, OpenError> {
         let inner = Arc::new(Inner {
-            database: schema::open(url).await?,
+            database: schema::open(url, timeouts).await?,
             clock,
             notify: Notifier::new(),
             lease_cache: LeaseCache::default(),
@@ -153,12 +161,13 @@ impl PostgresStore {
             limited_tenants: Mutex::default(),
             lane_cursors: tokio::sync::Mutex::default(),
             incoming_checked_at: AtomicI64::new(0),
-            heartbeat: tokio::sync::Mutex::default(),
+            clock_read_at: crate::sync::Mutex::default(),
+            reserved: ReservedConnection::default(),
             subscriptions: SubscriptionCache::default(),
             outbox_notify: Arc::default(),
         });
-        retrying!(inner.sync_clock()).map_err(|error: StoreError| {
-            OpenError::Connect(format!("{}: {error}", inner.database.address()))
+        retrying!(inner.start_clock()).map_err(|error: StoreError| {
+            OpenError::Unreachable(format!("{}: {error}", inner.database.address()))
         })?;
         let runtime = Handle::current();
         let tasks = vec![
@@ -195,6 +204,18 @@ impl PostgresStore {
     pub fn always_sharing_leases(self) -> Self {
         self.inner.always_shares_leases.store(true, std::sync::atomic::Ordering::Relaxed);
         self
+    }
+
+    /// Reads the database's clock now, so that tests of its steps need not wait for the next reading.
+    #[cfg(feature = "failpoints")]
+    pub async fn follow_clock(&self) -> Result<(), StoreError> {
+        retrying!(self.inner.follow_clock())
+    }
+
+    /// Opens a store whose limits on waiting for the database are shorter by this factor.
+    #[cfg(feature = "failpoints")]
+    pub async fn open_impatient(url: &str, clock: Clock, divisor: u32) -> Result<Self, OpenError> {
+        Self::open_with(url, clock, Timeouts::default().divided_by(divisor)).await
     }
 }
 

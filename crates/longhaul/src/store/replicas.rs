@@ -22,6 +22,9 @@ pub struct Heartbeat {
     pub host: String,
     /// Process id on the host.
     pub pid: u32,
+    /// Boot, process id namespace and start of the process, which distinguish it from others with its id. Empty if
+    /// unknown.
+    pub process: String,
     /// Declared kinds, including those that it does not run.
     pub kinds: Vec<Name>,
     /// Number of running jobs.

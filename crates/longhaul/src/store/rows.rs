@@ -28,7 +28,7 @@ from_columns! {
     Retention { completed, failed }
     Step { name, position, output, alone, attempt, started_at, completed_at }
     QueueState { name, paused, pending, running, oldest_due_at }
-    QueueTotal { name, paused, pending, running }
+    QueueTotal { name, paused, pending, running, oldest_due_at }
     Usage { jobs, run_ms, payload_bytes, steps, tokens }
     Tokens { prompt, completion }
     Blob {
@@ -93,8 +93,9 @@ pub(super) fn usage_meter<C: ReadColumns>(
 /// `None` if the job does not exist.
 impl FromRow for Option<JobVersion> {
     fn read<C: ReadColumns>(columns: &mut C) -> Result<Self, C::Error> {
-        let (version, status) = columns.get()?;
-        Ok(Option::zip(version, status).map(|(version, status)| JobVersion { version, status }))
+        let (version, status, cancel_requested) = columns.get()?;
+        let version = Option::zip(version, status);
+        Ok(version.map(|(version, status)| JobVersion { version, status, cancel_requested }))
     }
 }
 
@@ -123,6 +124,7 @@ impl FromRow for ReplicaState {
             version: columns.get()?,
             host: columns.get()?,
             pid: columns.get()?,
+            process: columns.get()?,
             kinds: columns.get()?,
             running: columns.get()?,
             concurrency: columns.get()?,
@@ -165,8 +167,10 @@ pub(super) struct ListQueryParams<'a> {
     pub(super) created_after: Option<i64>,
     /// JSON object.
     pub(super) labels: Option<String>,
-    /// One more than requested, to detect another page.
+    /// One more than the page may have, to detect another page.
     pub(super) limit: i64,
+    /// Id of the last job to examine; empty for all.
+    pub(super) end: String,
 }
 
 impl<'a> ListQueryParams<'a> {
@@ -180,9 +184,23 @@ impl<'a> ListQueryParams<'a> {
             queue: filter.queue.as_ref().map(Name::as_str),
             created_after: filter.created_after.map(Timestamp::as_millis),
             labels: (!labels.is_empty()).then(|| Value::Object(labels).to_string()),
-            limit: limit(page.limit.saturating_add(1)),
+            limit: limit(page.jobs_max().saturating_add(1)),
+            end: String::new(),
         }
     }
+}
+
+/// Returns how many jobs of each listed status a page examines before the last one. `None` if every examined job matches,
+/// because then the page's limit is enough.
+pub(super) fn examined_before_end(filter: &Filter, page: &PageRequest) -> Option<i64> {
+    let Filter { statuses, kind, queue, labels, created_after, parent } = filter;
+    let matches_all = kind.is_none()
+        && queue.is_none()
+        && labels.is_empty()
+        && created_after.is_none()
+        && (parent.is_none() || statuses.is_empty());
+    let of_each_status = page.examined_max / listed_statuses(filter).len().max(1);
+    (!matches_all).then(|| limit(of_each_status.saturating_sub(1)))
 }
 
 /// Returns the statuses to list one after the other: those of the filter, each once, or `None` for any.

@@ -1,10 +1,11 @@
 //! A job store in a SQLite file, or in memory.
 //!
-//! A file belongs to one process. One thread writes, one reads single jobs and two read lists, each with its own
-//! connection; callers on any runtime send them tasks and await the results. See `writer` for the group commit.
+//! A file belongs to one process. One thread writes and five read: single jobs, other short reads, and lists. Each has its
+//! own connection; callers on any runtime send them tasks and await the results. See `writer` for the group commit.
 
 #[cfg(feature = "server")]
 mod accounts;
+mod backup;
 mod claim;
 mod connection;
 mod control;
@@ -34,7 +35,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
+pub use backup::Snapshot;
 pub use connection::open::{OpenError, inspect, migrate_file, version};
+pub use maintenance::fence::fence;
 
 use self::claim::{Rotation, hand_off};
 use self::connection::error::SqliteError;
@@ -45,10 +48,10 @@ use self::connection::{open, task, writer};
 use self::maintenance::{blobs, prune, rescue};
 use self::queries::{find, list, queues};
 use super::{
-    Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
-    Heartbeat, JobStore, JobVersion, Lease, LeaseRef, MaintenanceStore, NewJob, Page, PageRequest,
-    QueueState, QueueTotal, Renewal, ReplicaState, ReplicaStore, Report, SettleResult, Settlement,
-    Store, StoreError, SubmitResult, WorkerStore,
+    Blob, BlobRef, ChangeNotifications, Checkpoint, CheckpointResult, Claim, ClaimResult, Deletion,
+    Filter, Heartbeat, JobStore, JobVersion, Lease, LeaseRef, MaintenanceStore, NewJob, Page,
+    PageRequest, QueueState, QueueTotal, Renewal, ReplicaState, ReplicaStore, Report, SettleResult,
+    Settlement, Store, StoreError, SubmitResult, WorkerStore,
 };
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
@@ -77,9 +80,11 @@ impl SqliteStore {
         let io = |source| OpenError::Io { path: path.to_owned(), source };
         let outbox_notify = Arc::new(Notify::new());
         let (marker, told) = (Some(opened.marker), Arc::clone(&outbox_notify));
-        let readers = Readers::start(opened.job_reader, opened.list_readers, &clock).map_err(io)?;
+        let readers = Readers::start(opened.readers, &clock).map_err(io)?;
+        let handles = readers.handles.clone();
         Ok(Self {
-            writer: writer::start(opened.writer, clock.clone(), marker, told).map_err(io)?,
+            writer: writer::start(opened.writer, clock.clone(), handles, marker, told)
+                .map_err(io)?,
             outbox_notify,
             readers: Some(readers),
             clock,
@@ -95,7 +100,7 @@ impl SqliteStore {
         let outbox_notify = Arc::new(Notify::new());
         let told = Arc::clone(&outbox_notify);
         Ok(Self {
-            writer: writer::start(conn, clock.clone(), None, told).map_err(io)?,
+            writer: writer::start(conn, clock.clone(), Vec::new(), None, told).map_err(io)?,
             outbox_notify,
             readers: None,
             clock,
@@ -104,13 +109,26 @@ impl SqliteStore {
         })
     }
 
-    async fn read<T, F>(&self, body: F) -> Result<T, StoreError>
+    /// Reads a list, or sums over many rows.
+    async fn read_list<T, F>(&self, body: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnMut(&Tx<'_>) -> Result<T, SqliteError> + Send + 'static,
     {
         match &self.readers {
             Some(readers) => readers.lists.call(body).await,
+            None => self.writer.call(body).await,
+        }
+    }
+
+    /// Reads a few rows.
+    async fn read<T, F>(&self, body: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&Tx<'_>) -> Result<T, SqliteError> + Send + 'static,
+    {
+        match &self.readers {
+            Some(readers) => readers.lookups.call(body).await,
             None => self.writer.call(body).await,
         }
     }
@@ -181,7 +199,9 @@ impl JobStore for SqliteStore {
         page: &PageRequest,
     ) -> Result<Page, StoreError> {
         let (tenant, filter, page) = (tenant.clone(), filter.clone(), *page);
-        self.read(move |tx| list::jobs(tx, &tenant, &filter, &page)).await
+        let is_short = filter.parent.is_some();
+        let read = move |tx: &Tx<'_>| list::jobs(tx, &tenant, &filter, &page);
+        if is_short { self.read(read).await } else { self.read_list(read).await }
     }
 
     async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError> {
@@ -242,7 +262,7 @@ impl JobStore for SqliteStore {
 
     async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
         let tenant = tenant.clone();
-        self.read(move |tx| queues::queues(tx, &tenant)).await
+        self.read_list(move |tx| queues::queues(tx, &tenant)).await
     }
 
     async fn pause_queue(
@@ -272,7 +292,7 @@ impl JobStore for SqliteStore {
         to: Timestamp,
     ) -> Result<Vec<UsageRow>, StoreError> {
         let tenant = tenant.clone();
-        self.read(move |tx| queries::usage::rows(tx, &tenant, from, to)).await
+        self.read_list(move |tx| queries::usage::rows(tx, &tenant, from, to)).await
     }
 }
 
@@ -308,7 +328,7 @@ impl WorkerStore for SqliteStore {
         self.write_each(reports, leases::report).await
     }
 
-    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError> {
+    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<CheckpointResult, StoreError> {
         self.writer.call(move |tx| leases::checkpoint(tx, &checkpoint)).await
     }
 
@@ -330,7 +350,9 @@ impl WorkerStore for SqliteStore {
 #[async_trait]
 impl MaintenanceStore for SqliteStore {
     async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
-        self.writer.call(move |tx| rescue::rescue(tx, limit)).await
+        self.clock.follow_calendar();
+        let expired_by = self.clock.now();
+        self.writer.call(move |tx| rescue::rescue(tx, limit, expired_by)).await
     }
 
     async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
@@ -382,7 +404,7 @@ impl MaintenanceStore for SqliteStore {
     }
 
     async fn queue_totals(&self, limit: usize) -> Result<Vec<QueueTotal>, StoreError> {
-        self.read(move |tx| queues::queue_totals(tx, limit)).await
+        self.read_list(move |tx| queues::queue_totals(tx, limit)).await
     }
 }
 
@@ -395,6 +417,11 @@ impl ReplicaStore for SqliteStore {
 
     async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
         self.read(replicas::replicas).await
+    }
+
+    async fn take_over(&self, replica: &str, run: u64) -> Result<(), StoreError> {
+        let replica = replica.to_owned();
+        self.writer.call(move |tx| replicas::take_over(tx, &replica, run)).await
     }
 
     async fn deregister(&self, replica: &str) -> Result<(), StoreError> {

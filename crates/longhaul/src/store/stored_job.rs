@@ -10,6 +10,11 @@ use crate::job::{
 };
 use crate::store::{Claim, NewBlob, NewJob, SettleResult, Settlement, StoreError};
 
+/// Difference between the epochs before and after a restore: more than any store can have handed out for one job since
+/// the backup, so that no worker from before the restore has a current epoch. The upper 32 bits of an epoch are the
+/// number of restores.
+pub(super) const EPOCHS_PER_RESTORE: u64 = 1 << 32;
+
 /// A job with the columns that only stores use.
 #[derive(Debug, Clone)]
 pub(super) struct StoredJob {
@@ -212,6 +217,15 @@ impl StoredJob {
         self.tally.stop(self.lease_until.map_or(now, |until| until.min(now)));
         // Raised now and not at the next claim, so that later writes of the lost worker are rejected.
         self.epoch += 1;
+        self.end(next, now).map(|_| ())
+    }
+
+    /// Releases the attempt of a worker from before a restore of the store. The attempt is not charged, because neither
+    /// the job nor its worker failed.
+    pub(super) fn release_restored(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        let next = Outcome::Released.disposition(self.standing(), now);
+        // The run time is unknown, so it is metered up to the lease expiry.
+        self.tally.stop(self.lease_until.map_or(now, |until| until.min(now)));
         self.end(next, now).map(|_| ())
     }
 

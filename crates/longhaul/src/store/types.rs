@@ -108,9 +108,29 @@ pub struct PageRequest {
     pub limit: usize,
     /// Cursor: only jobs older than this one. Use [`Page::next`] of the previous page.
     pub before: Option<JobId>,
+    /// Maximum number of jobs that are examined, at least 1. It bounds the cost of a page when few jobs match. Defaults to
+    /// [`EXAMINED_MAX`](Self::EXAMINED_MAX).
+    pub examined_max: usize,
+}
+
+impl PageRequest {
+    /// Jobs that a page examines by default, in a few milliseconds.
+    pub const EXAMINED_MAX: usize = 2_000;
+
+    /// Requests up to `limit` jobs, from a cursor or from the newest job on.
+    pub fn new(limit: usize, before: Option<JobId>) -> Self {
+        Self { limit, before, examined_max: Self::EXAMINED_MAX }
+    }
+
+    /// Returns the maximum number of jobs of the page.
+    pub(crate) fn jobs_max(&self) -> usize {
+        self.limit.min(self.examined_max.max(1))
+    }
 }
 
 /// One page of a list.
+///
+/// It may have fewer jobs than the limit, or none, and still have a next page: the jobs that were examined did not match.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     /// Jobs, newest first.
@@ -145,6 +165,8 @@ pub struct QueueTotal {
     pub pending: u64,
     /// Number of running jobs.
     pub running: u64,
+    /// Due time of the oldest due job.
+    pub oldest_due_at: Option<Timestamp>,
 }
 
 /// The version and status of a job.
@@ -154,6 +176,8 @@ pub struct JobVersion {
     pub version: u64,
     /// Current status.
     pub status: Status,
+    /// True if a client requested cancellation of the running attempt.
+    pub cancel_requested: bool,
 }
 
 /// Notifications of changes that other replicas made. Each counter rises when there may be a change. A
@@ -164,6 +188,8 @@ pub struct ChangeNotifications {
     pub ready: watch::Receiver<u64>,
     /// Rises when jobs may have changed.
     pub jobs: watch::Receiver<u64>,
+    /// Rises when clients may have requested cancellation of running jobs.
+    pub cancellations: watch::Receiver<u64>,
 }
 
 /// A request to claim jobs.
@@ -311,6 +337,13 @@ pub struct Checkpoint {
     pub alone: bool,
     /// Start of its last try.
     pub started_at: Timestamp,
+}
+
+/// The result of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckpointResult {
+    /// True if a client requested cancellation.
+    pub cancel_requested: bool,
 }
 
 /// The end of an attempt.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::lease_renewer::LeaseRenewer;
+use super::lease_renewer::{LeaseGuard, LeaseRenewer};
 use super::slots::{Slot, Slots};
 use super::{ProgressReporter, WorkerSettings};
 use crate::ctx::{Ctx, STORE_RETRY, Signals};
@@ -56,19 +56,23 @@ impl Runner {
         if lease.job.cancel_requested_at.is_some() {
             signals.cancel.cancel();
         }
+        let leased_until = sent_at.after(self.settings.lease);
         let kept = self.lease_renewer.keep(
-            lease.to_ref(),
+            &lease,
             signals.clone(),
-            sent_at.after(self.settings.lease),
+            leased_until,
             sent_at.after(timeout).after(GIVE_UP),
         );
+        // The reply came too late for a renewal. No handler has run, so the attempt is released without a charge, unless
+        // another replica has rescued the job.
+        let is_too_late = leased_until <= self.shared.clock.now();
         async move {
             let lease_ref = lease.to_ref();
             let Lease { job, input, steps, .. } = lease;
             let job = Arc::new(job);
             self.shared.watchers.changed(&job.tenant, job.id, job.status, Some(job.version));
             let (outcome, ctx) = match kind {
-                Some(kind) if !self.stopping.is_cancelled() => {
+                Some(kind) if !self.stopping.is_cancelled() && !is_too_late => {
                     failpoint::reach(Failpoint::Claimed).await;
                     let (shared, reports) = (Arc::clone(&self.shared), Arc::clone(&self.reports));
                     let code_version = kind.settings().code_version.as_deref();
@@ -77,9 +81,12 @@ impl Runner {
                         Ctx::new(shared, reports, lease, job, steps, code_version, signals.clone());
                     (self.work(&kind, &ctx, input, &signals, timeout).await, Some(ctx))
                 }
-                // The replica is stopping. A kind without a handler here is never claimed.
+                // A kind without a handler here is never claimed.
                 Some(_) | None => (Some(Outcome::Released), None),
             };
+            // The handler has ended with its lease. The job goes on later, without a charge.
+            let released = || self.ran_out_in_outage(&kept).then_some(Outcome::Released);
+            let outcome = outcome.or_else(released);
             let ending = slot.ending();
             if self.slots.are_awaited() {
                 self.wake.notify_one();
@@ -99,7 +106,7 @@ impl Runner {
                     artifacts,
                     tokens: ctx.as_ref().map(Ctx::used_tokens).unwrap_or_default(),
                 };
-                let refused = self.settle(&job, settlement, &signals, sent_at).await;
+                let refused = self.settle(&job, settlement, &signals, &kept, sent_at).await;
                 if let Some(ctx) = ctx {
                     ctx.delete_artifacts(refused).await;
                 }
@@ -176,15 +183,24 @@ impl Runner {
         Ok(result)
     }
 
-    /// Settles the attempt, with retries until the lease is lost. Returns artifacts that the store
-    /// definitely does not refer to.
+    /// Settles the attempt, with retries until the lease is lost. If it ran out because the store was away, the retries
+    /// go on: the store rejects the settlement if another replica has rescued the job. Returns artifacts that the
+    /// store definitely does not refer to.
     async fn settle(
         &self,
         job: &Job,
         settlement: Settlement,
         signals: &Signals,
+        kept: &LeaseGuard,
         began_at: Timestamp,
     ) -> Vec<NewBlob> {
+        let is_in_vain = async {
+            signals.lost.cancelled().await;
+            if self.ran_out_in_outage(kept) {
+                self.release.cancelled().await;
+            }
+        };
+        let mut is_in_vain = pin!(is_in_vain);
         for attempt in 1.. {
             let result = self.shared.store.settle(vec![settlement.clone()]).await.pop();
             match result {
@@ -200,9 +216,11 @@ impl Runner {
                     return settlement.artifacts;
                 }
                 Some(Err(error)) if error.is_transient() => {
-                    tracing::warn!(%error, job.id = %job.id, "cannot settle the attempt yet");
+                    if attempt == 1 {
+                        tracing::warn!(%error, job.id = %job.id, "cannot settle the attempt yet");
+                    }
                     tokio::select! {
-                        () = signals.lost.cancelled() => break,
+                        () = &mut is_in_vain => break,
                         () = tokio::time::sleep(STORE_RETRY.delay(attempt, rand::random())) => {}
                     }
                 }
@@ -215,6 +233,10 @@ impl Runner {
         }
         // The store may refer to the artifacts. If not, they are collected as orphans.
         Vec::new()
+    }
+
+    fn ran_out_in_outage(&self, kept: &LeaseGuard) -> bool {
+        kept.ran_out_in_outage(self.shared.clock.now())
     }
 
     fn settled(&self, job: &Job, settled: SettleResult, began_at: Timestamp) {

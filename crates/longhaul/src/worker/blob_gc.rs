@@ -1,7 +1,7 @@
 //! Blob garbage collection, run by every replica: deletes blobs of finished jobs, expired payloads
 //! and orphans.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -115,12 +115,28 @@ async fn expire_payloads(shared: &EngineState) -> Result<bool, StoreError> {
 }
 
 /// Deletes orphans: blobs of processes that died between upload and submission.
+///
+/// A blob must be an orphan in two passes in a row, because its age does not prove that its upload has ended long ago: S3
+/// dates an object by the start of its upload.
 async fn orphan_loop(shared: &EngineState, encrypted_blobs: &EncryptedBlobs) {
+    let mut sighted = HashSet::new();
     loop {
         shared.clock.sleep(ORPHAN_INTERVAL).await;
+        let sighted_before = std::mem::take(&mut sighted);
         let mut listed = pin!(encrypted_blobs.blobs.list().ready_chunks(BATCH));
         while let Some(found) = listed.next().await {
-            if let Err(why) = delete_orphans(shared, encrypted_blobs, found).await {
+            let orphans = find_orphans(shared, found).await;
+            let deleted = match orphans {
+                Ok(orphans) => {
+                    let (again, new): (Vec<_>, Vec<_>) = orphans
+                        .into_iter()
+                        .partition(|(orphan, _)| sighted_before.contains(orphan));
+                    sighted.extend(new.into_iter().map(|(orphan, _)| orphan));
+                    delete_orphans(encrypted_blobs, again).await
+                }
+                Err(why) => Err(why),
+            };
+            if let Err(why) = deleted {
                 tracing::warn!(why, "cannot search for orphaned blobs");
                 break;
             }
@@ -136,11 +152,11 @@ async fn orphan_loop(shared: &EngineState, encrypted_blobs: &EncryptedBlobs) {
 
 type ListedBlob = Result<(BlobPath, Timestamp), BlobError>;
 
-async fn delete_orphans(
+/// Returns those of the listed blobs that are old and belong to no job.
+async fn find_orphans(
     shared: &EngineState,
-    encrypted_blobs: &EncryptedBlobs,
     found: Vec<ListedBlob>,
-) -> Result<(), String> {
+) -> Result<Vec<(BlobRef, BlobPath)>, String> {
     let mut old = HashMap::new();
     for listed in found {
         let (path, written_at) = listed.map_err(|error| error.to_string())?;
@@ -150,14 +166,20 @@ async fn delete_orphans(
         }
     }
     if old.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let orphans = shared.store.orphan_blobs(old.keys().cloned().collect()).await;
-    for orphan in orphans.map_err(|error| error.to_string())? {
-        if let Some(path) = old.get(&orphan) {
-            encrypted_blobs.blobs.delete(path).await.map_err(|error| error.to_string())?;
-            tracing::info!(job.id = %orphan.job, "deleted an orphaned blob");
-        }
+    let orphans = orphans.map_err(|error| error.to_string())?;
+    Ok(orphans.into_iter().filter_map(|orphan| old.remove_entry(&orphan)).collect())
+}
+
+async fn delete_orphans(
+    encrypted_blobs: &EncryptedBlobs,
+    orphans: Vec<(BlobRef, BlobPath)>,
+) -> Result<(), String> {
+    for (orphan, path) in orphans {
+        encrypted_blobs.blobs.delete(&path).await.map_err(|error| error.to_string())?;
+        tracing::info!(job.id = %orphan.job, "deleted an orphaned blob");
     }
     Ok(())
 }

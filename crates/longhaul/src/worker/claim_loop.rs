@@ -7,8 +7,9 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::task::TaskTracker;
 
 use super::attempt::Runner;
+use super::lease_renewer::ClaimGuard;
 use super::slots::SlotReservation;
-use crate::engine::change_poller::BACKOFF;
+use crate::engine::EngineState;
 use crate::job::Timestamp;
 use crate::store::{Claim, ClaimResult, StoreError};
 
@@ -39,6 +40,7 @@ struct ClaimReply {
     claimed: Result<ClaimResult, StoreError>,
     sent_at: Timestamp,
     reserved: SlotReservation,
+    claiming: ClaimGuard,
 }
 
 /// Claims whenever slots are free and jobs may be due, until the replica stops. Leases of claims
@@ -61,7 +63,6 @@ pub(super) async fn run(runner: Arc<Runner>, attempts: TaskTracker) {
             }
         }
         let idle = in_flight.is_empty();
-        let poll_at = state.poll_at(shared.clock.now());
         claim_now = tokio::select! {
             biased;
             () = runner.stopping.cancelled() => break,
@@ -70,7 +71,7 @@ pub(super) async fn run(runner: Arc<Runner>, attempts: TaskTracker) {
                 runner.slots.set_awaited(runner.slots.are_awaited() || !in_flight.is_empty());
                 more || (std::mem::take(&mut woken) && state.failures == 0)
             }
-            // A wake-up does not shorten the backoff.
+            // A wake-up does not shorten the backoff, but the first success of another call does.
             () = runner.wake.notified(), if state.failures == 0 && (idle || state.more) => {
                 woken = !idle;
                 true
@@ -81,7 +82,7 @@ pub(super) async fn run(runner: Arc<Runner>, attempts: TaskTracker) {
                 state.next_due_at = state.next_due_at.into_iter().chain(next_due_at).min();
                 false
             }
-            () = shared.clock.sleep_until(poll_at), if idle => true,
+            () = state.poll_is_due(shared), if idle => true,
         };
     }
     while let Some(reply) = in_flight.join_next().await {
@@ -123,10 +124,10 @@ pub(super) fn request(runner: &Runner, reserved: &SlotReservation) -> Claim {
 async fn claim(runner: Arc<Runner>, reserved: SlotReservation) -> ClaimReply {
     let shared = &runner.shared;
     let want = request(&runner, &reserved);
-    runner.lease_renewer.claiming();
+    let claiming = runner.lease_renewer.claiming();
     // Measured before the claim is sent, so that the lease in the store does not end earlier.
     let sent_at = shared.clock.now();
-    ClaimReply { claimed: shared.store.claim(&want).await, sent_at, reserved }
+    ClaimReply { claimed: shared.store.claim(&want).await, sent_at, reserved, claiming }
 }
 
 impl LoopState {
@@ -143,8 +144,10 @@ impl LoopState {
                 claimed: Ok(ClaimResult { leases, limited_until }),
                 sent_at,
                 reserved,
+                claiming,
             }) => {
                 self.failures = 0;
+                runner.shared.record_store_success();
                 self.more = leases.len() == reserved.limit;
                 self.look_after = (!self.more).then_some(sent_at);
                 self.next_due_at = limited_until;
@@ -154,6 +157,7 @@ impl LoopState {
                     let slot = runner.slots.take(&lease.job.kind, &lease.job.queue);
                     attempts.spawn(Arc::clone(runner).run(lease, sent_at, slot));
                 }
+                drop(claiming);
             }
             Ok(ClaimReply { claimed: Err(error), .. }) => {
                 self.failures += 1;
@@ -165,15 +169,16 @@ impl LoopState {
                 tracing::error!(%error, "a claim ended without a reply");
             }
         }
-        runner.lease_renewer.handed_out();
         self.more
     }
 
-    /// Returns the time of the next claim without a wake-up.
-    fn poll_at(&self, now: Timestamp) -> Timestamp {
-        let failing = self.failures > 0;
-        let pause = if failing { BACKOFF.delay(self.failures, 1.0) } else { POLL_INTERVAL };
-        let poll_at = now.after(pause);
-        self.next_due_at.map_or(poll_at, |due| due.min(poll_at))
+    /// Waits for the next claim without a wake-up.
+    async fn poll_is_due(&self, shared: &EngineState) {
+        if self.failures > 0 {
+            return shared.back_off(self.failures).await;
+        }
+        let poll_at = shared.clock.now().after(POLL_INTERVAL);
+        let poll_at = self.next_due_at.map_or(poll_at, |due| due.min(poll_at));
+        shared.clock.sleep_until(poll_at).await;
     }
 }

@@ -37,7 +37,7 @@ impl HandOff {
         let (runner, attempts) = (Arc::clone(&self.runner), self.attempts.clone());
         // In a task, so that a caller that stops waiting does not lose the lease.
         let submitting = self.claiming.spawn(async move {
-            runner.lease_renewer.claiming();
+            let claiming = runner.lease_renewer.claiming();
             // Measured before the claim is sent, so that the lease in the store does not end earlier.
             let sent_at = runner.shared.clock.now();
             let want = claim_loop::request(&runner, &reserved);
@@ -50,7 +50,7 @@ impl HandOff {
                 }
                 (submitted, has_started)
             });
-            runner.lease_renewer.handed_out();
+            drop(claiming);
             submitted
         });
         submitting.await.unwrap_or_else(|error| Err(StoreError::Unavailable(error.to_string())))

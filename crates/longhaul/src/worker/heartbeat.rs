@@ -4,12 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::process;
 use super::slots::Slots;
 use crate::ctx::work_dir::host;
 use crate::engine::{BuildError, EngineState};
-use crate::store::{Heartbeat, StoreError};
+use crate::metrics;
+use crate::store::{Heartbeat, ReplicaState, StoreError};
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
+/// Pause after a failed heartbeat.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time without a heartbeat after which a replica counts as dead: two heartbeats may get lost.
 const SILENT_AFTER: Duration = Duration::from_secs(15);
 
@@ -26,19 +30,47 @@ pub(super) struct Heartbeats {
 /// Sends the first heartbeat, before anything is claimed under a name that another process may
 /// have.
 pub(crate) async fn begin(shared: &EngineState, concurrency: usize) -> Result<(), BuildError> {
+    if let Err(error) = take_over(shared).await {
+        tracing::warn!(%error, "cannot look for an earlier process with the name of this replica");
+    }
     match shared.store.heartbeat(&beat(shared, 0, concurrency)).await {
         Ok(()) => Ok(()),
         Err(StoreError::NameTaken { replica }) => {
-            let known = shared.store.replicas().await.unwrap_or_default();
-            let holder = known.into_iter().find(|known| known.heartbeat.replica == replica);
+            let holder = holder(shared).await.unwrap_or_default();
             Err(BuildError::NameTaken { replica, holder: holder.map(Box::new) })
         }
         Err(error) => {
-            shared.record_store_error(&error);
-            tracing::warn!(%error, "cannot send a heartbeat");
+            record_failure(shared, &error);
             Ok(())
         }
     }
+}
+
+fn record_failure(shared: &EngineState, error: &StoreError) {
+    metrics::heartbeat_failed();
+    shared.record_store_error(error);
+    tracing::warn!(%error, "cannot send a heartbeat");
+}
+
+/// Returns the process that has the name of this replica.
+async fn holder(shared: &EngineState) -> Result<Option<ReplicaState>, StoreError> {
+    let known = shared.store.replicas().await?;
+    Ok(known.into_iter().find(|known| known.heartbeat.replica == shared.replica))
+}
+
+/// Replaces an earlier process with the name of this replica, if it is known to have ended: its name is free at once, and
+/// its jobs are rescued without waiting for their leases to run out.
+async fn take_over(shared: &EngineState) -> Result<(), StoreError> {
+    let Some(ReplicaState { heartbeat, .. }) = holder(shared).await? else { return Ok(()) };
+    if !process::has_ended(&heartbeat) {
+        return Ok(());
+    }
+    tracing::info!(
+        replica = shared.replica,
+        pid = heartbeat.pid,
+        "replacing an earlier process with this name that has ended without deregistering",
+    );
+    shared.store.take_over(&shared.replica, heartbeat.run).await
 }
 
 fn beat(shared: &EngineState, running: usize, concurrency: usize) -> Heartbeat {
@@ -52,6 +84,7 @@ fn beat(shared: &EngineState, running: usize, concurrency: usize) -> Heartbeat {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         host: host(),
         pid: std::process::id(),
+        process: process::IDENTITY.clone(),
         kinds,
         running: count(running),
         concurrency: count(concurrency),
@@ -67,21 +100,23 @@ impl Heartbeats {
 
     pub(super) async fn run(&self) {
         let shared = &*self.shared;
+        let mut pause = HEARTBEAT_INTERVAL;
         loop {
-            shared.clock.sleep(HEARTBEAT_INTERVAL).await;
+            shared.clock.sleep(pause).await;
+            pause = HEARTBEAT_INTERVAL;
             let beat = beat(shared, self.slots.running(), self.concurrency);
             let answer = shared.store.heartbeat(&beat).await;
             let taken = matches!(answer, Err(StoreError::NameTaken { .. }));
             self.named.store(!taken, Ordering::Relaxed);
             match answer {
-                Ok(()) => {}
+                Ok(()) => shared.record_store_success(),
                 // No job is affected: leases are fenced by their epoch, not by the replica's name.
                 Err(error) if taken => {
                     tracing::error!(%error, "another process has taken the name of this replica; give each replica a unique name");
                 }
                 Err(error) => {
-                    shared.record_store_error(&error);
-                    tracing::warn!(%error, "cannot send a heartbeat");
+                    record_failure(shared, &error);
+                    pause = RETRY_INTERVAL;
                 }
             }
         }

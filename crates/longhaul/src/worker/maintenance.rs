@@ -1,6 +1,6 @@
 //! Background maintenance, run by every replica.
 //!
-//! - [`rescue`] ends attempts whose lease expired,
+//! - [`Rescuer`] ends attempts whose lease expired,
 //! - finished jobs past their retention are pruned,
 //! - usage deltas are rolled up into hourly totals,
 //! - output of attempts that ended with their process is deleted.
@@ -13,7 +13,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::rescue::rescue;
+use super::WorkerSettings;
+use super::rescue::Rescuer;
 use crate::engine::EngineState;
 use crate::store::StoreError;
 
@@ -27,17 +28,18 @@ const PRUNE_OUTPUT_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) fn start(
     shared: &Arc<EngineState>,
-    rescue_interval: Duration,
+    settings: WorkerSettings,
     tasks: &TaskTracker,
     ended: &CancellationToken,
 ) {
     let (shared, ended) = (Arc::clone(shared), ended.clone());
     tasks.spawn(async move {
+        let rescuer = Rescuer::new(&shared, settings.lease);
         tokio::select! {
             () = repeat(
                 "cannot rescue jobs with expired leases",
-                || async { Ok(rescue(&shared).await? == BATCH_SIZE) },
-                || shared.clock.sleep(rescue_interval),
+                || rescuer.pass(),
+                || shared.clock.sleep(settings.rescue_interval),
             ) => {}
             () = repeat(
                 "cannot prune expired jobs",

@@ -9,9 +9,9 @@ use longhaul::job::{
     Job, JobId, Json, Outcome, Record, Status, Step, TenantId, Timestamp, UsageRow,
 };
 use longhaul::store::{
-    Checkpoint, Claim, ClaimResult, FlowLimits, JobStore, JobVersion, Lease, LeaseRef,
-    MaintenanceStore, NewJob, Renewal, Report, SettleResult, Settlement, Store, StoreError,
-    SubmitResult, WorkerStore,
+    Checkpoint, CheckpointResult, Claim, ClaimResult, FlowLimits, JobStore, JobVersion, Lease,
+    LeaseRef, MaintenanceStore, NewJob, Renewal, Report, SettleResult, Settlement, Store,
+    StoreError, SubmitResult, WorkerStore,
 };
 
 use crate::model_store::ModelStore;
@@ -48,6 +48,7 @@ enum Bug {
     HandOffForgotten,
     HandOffNotStored,
     HandOffIgnoresPause,
+    CheckpointHidesCancel,
 }
 
 struct BuggyStore {
@@ -259,14 +260,17 @@ impl BuggyStore {
         self.inner.report(reports).await
     }
 
-    async fn checkpoint(&self, mut checkpoint: Checkpoint) -> Result<(), StoreError> {
+    async fn checkpoint(&self, mut checkpoint: Checkpoint) -> Result<CheckpointResult, StoreError> {
         checkpoint.lease = self.unfenced(checkpoint.lease, &[Bug::EpochNotRaised]);
         let step = (checkpoint.lease.job, checkpoint.name.clone());
         let output = checkpoint.output.clone();
         match self.inner.checkpoint(checkpoint).await {
             Err(StoreError::StepConflict { .. }) if self.is(Bug::StepOverwritten) => {
                 self.notes.lock().unwrap().outputs.insert(step, output);
-                Ok(())
+                Ok(CheckpointResult { cancel_requested: false })
+            }
+            Ok(_) if self.is(Bug::CheckpointHidesCancel) => {
+                Ok(CheckpointResult { cancel_requested: false })
             }
             answer => answer,
         }
@@ -387,6 +391,7 @@ caught! {
     forgetting_a_handed_off_job_is_caught: HandOffForgotten as "[19]";
     handing_off_a_job_that_is_not_leased_is_caught: HandOffNotStored as "[6]" | "[19]";
     handing_off_a_job_of_a_paused_queue_is_caught: HandOffIgnoresPause as "[5]" | "[19]";
+    hiding_a_cancellation_from_a_checkpoint_is_caught: CheckpointHidesCancel as "[15]";
 }
 
 /// A database that acknowledges before its log is on disk loses acknowledged writes.

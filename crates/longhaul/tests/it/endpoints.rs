@@ -82,7 +82,7 @@ impl Desk {
     /// Returns all deliveries for a tenant's jobs, oldest first.
     async fn owed_by(&self, tenant: &TenantId) -> Vec<(Job, Delivery)> {
         let (store, outbox) = (self.harness.store(), tenant.outbox());
-        let page = PageRequest { limit: 1_000, before: None };
+        let page = PageRequest::new(1_000, None);
         let mut jobs = store.jobs(&outbox, &Filter::default(), &page).await.unwrap().jobs;
         jobs.reverse();
         let mut owed = Vec::new();
@@ -263,7 +263,7 @@ async fn endpoint_secret_is_rotated(desk: Desk) {
 async fn deliveries_are_excluded_from_jobs_of_the_tenant(desk: Desk) {
     let (harness, us) = (&desk.harness, TenantId::default());
     let job = harness.accept(desk.hooked(&[])).await;
-    let page = PageRequest { limit: 10, before: None };
+    let page = PageRequest::new(10, None);
     let listed = harness.store().jobs(&us, &Filter::default(), &page).await.unwrap().jobs;
     assert_eq!(listed.into_iter().map(|job| job.id).collect::<Vec<_>>(), [job.id]);
     assert_eq!(harness.store().count_pending(&us, None, 10).await.unwrap(), 1);
@@ -288,7 +288,7 @@ async fn deliveries_are_found_by_their_job(desk: Desk) {
     assert_eq!(lease.job.parent_id, Some(first.id));
     let find = async |statuses: Vec<Status>| -> usize {
         let filter = Filter { parent: Some(first.id), statuses, ..Filter::default() };
-        let page = PageRequest { limit: 10, before: None };
+        let page = PageRequest::new(10, None);
         let outbox = TenantId::default().outbox();
         harness.store().jobs(&outbox, &filter, &page).await.unwrap().jobs.len()
     };

@@ -4,6 +4,8 @@ mod cancelling;
 mod failing;
 mod flow;
 mod hand_off;
+mod lists;
+mod outages;
 mod payloads;
 mod pending;
 mod replicas;
@@ -66,6 +68,11 @@ impl Signal {
 
     async fn wait(&self) {
         self.0.acquire().await.unwrap().forget();
+    }
+
+    /// Returns true if an event is left to wait for.
+    fn is_sent(&self) -> bool {
+        self.0.available_permits() > 0
     }
 }
 

@@ -18,6 +18,7 @@ mod examples;
 mod model_store;
 mod postgres;
 mod random;
+mod restore;
 mod shared_store;
 mod sql_submit;
 mod support;

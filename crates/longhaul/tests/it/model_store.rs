@@ -17,10 +17,11 @@ use longhaul::job::{
     UsageRow,
 };
 use longhaul::store::{
-    Blob, BlobRef, BlobRole, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
-    Heartbeat, JobStore, JobVersion, Lease, LeaseRef, MaintenanceStore, NewJob, Page, PageRequest,
-    QueueState, QueueTotal, REPLICA_FORGOTTEN_AFTER, Renewal, ReplicaState, ReplicaStore, Report,
-    SettleResult, Settlement, Start, Store, StoreError, SubmitResult, WorkerStore,
+    Blob, BlobRef, BlobRole, ChangeNotifications, Checkpoint, CheckpointResult, Claim, ClaimResult,
+    Deletion, Filter, Heartbeat, JobStore, JobVersion, Lease, LeaseRef, MaintenanceStore, NewJob,
+    Page, PageRequest, QueueState, QueueTotal, REPLICA_FORGOTTEN_AFTER, Renewal, ReplicaState,
+    ReplicaStore, Report, SettleResult, Settlement, Start, Store, StoreError, SubmitResult,
+    WorkerStore,
 };
 
 use state::{Row, State, StoredBlob};
@@ -60,18 +61,29 @@ impl JobStore for ModelStore {
         page: &PageRequest,
     ) -> Result<Page, StoreError> {
         let state = self.state();
-        let mut matching = state.rows.values().rev().map(|row| &row.record.job).filter(|job| {
+        let candidates = state.rows.values().rev().map(|row| &row.record.job).filter(|job| {
             &job.tenant == tenant
                 && page.before.is_none_or(|before| job.id < before)
+                && filter.parent.is_none_or(|parent| job.parent_id == Some(parent))
                 && (filter.statuses.is_empty() || filter.statuses.contains(&job.status))
-                && filter.kind.as_ref().is_none_or(|kind| &job.kind == kind)
+        });
+        let matches = |job: &Job| {
+            filter.kind.as_ref().is_none_or(|kind| &job.kind == kind)
                 && filter.queue.as_ref().is_none_or(|queue| &job.queue == queue)
                 && filter.created_after.is_none_or(|at| job.created_at >= at)
                 && filter.labels.iter().all(|(k, v)| job.labels.get(k) == Some(v))
-        });
-        let jobs: Vec<Job> = matching.by_ref().take(page.limit).cloned().collect();
-        let next = matching.next().and(jobs.last()).map(|job| job.id);
-        Ok(Page { jobs, next })
+        };
+        let (mut jobs, mut examined) = (Vec::new(), None);
+        for (index, job) in candidates.enumerate() {
+            if jobs.len() == page.limit || index == page.examined_max {
+                return Ok(Page { jobs, next: examined });
+            }
+            examined = Some(job.id);
+            if matches(job) {
+                jobs.push(job.clone());
+            }
+        }
+        Ok(Page { jobs, next: None })
     }
 
     async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError> {
@@ -93,8 +105,10 @@ impl JobStore for ModelStore {
     ) -> Result<Vec<Option<JobVersion>>, StoreError> {
         let mut state = self.state();
         let glimpse = |(tenant, id): &(TenantId, JobId)| {
-            let Job { version, status, .. } = state.row(tenant, *id).ok()?.record.job;
-            Some(JobVersion { version, status })
+            let row = state.row(tenant, *id).ok()?;
+            let Job { version, status, .. } = row.record.job;
+            let cancel_requested = status == Status::Running && row.standing().cancel_requested;
+            Some(JobVersion { version, status, cancel_requested })
         };
         Ok(jobs.iter().map(glimpse).collect())
     }
@@ -281,13 +295,14 @@ impl WorkerStore for ModelStore {
         reports.into_iter().map(report).collect()
     }
 
-    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError> {
+    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<CheckpointResult, StoreError> {
         let (mut state, now) = (self.state(), self.now());
         let row = state.held(&checkpoint.lease)?;
+        let result = CheckpointResult { cancel_requested: row.standing().cancel_requested };
         let Checkpoint { name, position, output, alone, started_at, .. } = checkpoint;
         if let Some(stored) = row.steps.iter().find(|step| step.name == name) {
             return if stored.output == output {
-                Ok(())
+                Ok(result)
             } else {
                 Err(StoreError::StepConflict { name })
             };
@@ -303,7 +318,7 @@ impl WorkerStore for ModelStore {
             completed_at: now,
         });
         row.steps.sort_by_key(|step| step.position);
-        Ok(())
+        Ok(result)
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
@@ -422,7 +437,7 @@ impl MaintenanceStore for ModelStore {
     }
 
     async fn queue_totals(&self, limit: usize) -> Result<Vec<QueueTotal>, StoreError> {
-        Ok(queues::totals(&self.state(), limit))
+        Ok(queues::totals(&self.state(), limit, self.now()))
     }
 }
 
@@ -449,6 +464,18 @@ impl ReplicaStore for ModelStore {
         let alive = |known: &ReplicaState| known.heartbeat.is_alive(known.seen_at, now);
         let shown = |known: &ReplicaState| ReplicaState { alive: alive(known), ..known.clone() };
         Ok(state.replicas.values().map(shown).collect())
+    }
+
+    async fn take_over(&self, replica: &str, run: u64) -> Result<(), StoreError> {
+        let (mut state, now) = (self.state(), self.now());
+        if state.replicas.get(replica).is_some_and(|known| known.heartbeat.run == run) {
+            state.replicas.remove(replica);
+            let is_its = |row: &&mut Row| row.replica.as_deref() == Some(replica);
+            for row in state.rows.values_mut().filter(is_its) {
+                row.lease_ends_at = row.lease_ends_at.min(now);
+            }
+        }
+        Ok(())
     }
 
     async fn deregister(&self, replica: &str) -> Result<(), StoreError> {

@@ -1,11 +1,14 @@
 //! Tests of the Postgres store only: test databases, clusters, and failures of the database.
 
 mod alternating_store;
+mod clock_steps;
 mod cluster;
 mod database;
 mod deadlocks;
 mod failover;
+mod frozen_connections;
 mod lost_responses;
+mod maintenance;
 mod migrations;
 mod notifications;
 mod output_streams;

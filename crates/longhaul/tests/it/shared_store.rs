@@ -12,6 +12,7 @@ pub(crate) struct SharedStore {
     inner: Arc<dyn Store>,
     line: watch::Sender<u64>,
     jobs: watch::Sender<u64>,
+    cancellations: watch::Sender<u64>,
     /// One permit for each answered version query.
     glimpsed: Semaphore,
     pub(crate) glimpses: AtomicUsize,
@@ -26,6 +27,7 @@ impl SharedStore {
             inner: Arc::clone(inner),
             line: watch::Sender::new(0),
             jobs: watch::Sender::new(0),
+            cancellations: watch::Sender::new(0),
             glimpsed: Semaphore::new(0),
             glimpses: AtomicUsize::new(0),
             counts: AtomicUsize::new(0),
@@ -39,6 +41,10 @@ impl SharedStore {
 
     pub(crate) fn hint_at_jobs(&self) {
         self.jobs.send_modify(|hints| *hints += 1);
+    }
+
+    pub(crate) fn hint_at_cancellations(&self) {
+        self.cancellations.send_modify(|hints| *hints += 1);
     }
 
     /// Waits for the next version query; each is waited for once.
@@ -81,7 +87,11 @@ impl SharedStore {
 
     #[expect(clippy::unnecessary_wraps, reason = "the trait's signature")]
     fn change_notifications(&self) -> Option<ChangeNotifications> {
-        Some(ChangeNotifications { ready: self.line.subscribe(), jobs: self.jobs.subscribe() })
+        Some(ChangeNotifications {
+            ready: self.line.subscribe(),
+            jobs: self.jobs.subscribe(),
+            cancellations: self.cancellations.subscribe(),
+        })
     }
 
     async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {

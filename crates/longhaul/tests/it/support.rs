@@ -7,14 +7,14 @@ use longhaul::store::Store;
 macro_rules! on_both_stores {
     ($($case:ident,)*) => {
         mod in_sqlite {
-            $(#[tokio::test(flavor = "multi_thread")]
+            $(#[tokio::test]
             async fn $case() {
                 super::$case(super::Desk::sqlite()).await;
             })*
         }
 
         mod in_postgres {
-            $(#[tokio::test(flavor = "multi_thread")]
+            $(#[tokio::test]
             async fn $case() {
                 super::$case(super::Desk::postgres().await).await;
             })*

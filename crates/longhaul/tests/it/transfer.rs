@@ -1,5 +1,7 @@
 //! Migration from a SQLite store to a Postgres store.
 
+mod tables;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -33,10 +35,14 @@ struct Move {
 
 impl Move {
     async fn new() -> Self {
-        let database = TestDatabase::create().await;
         let clock = StoreHarness::clock();
+        Self::of(SqliteStore::memory(clock.clone()).unwrap(), clock).await
+    }
+
+    async fn of(from: SqliteStore, clock: Clock) -> Self {
+        let database = TestDatabase::create().await;
         Self {
-            from: SqliteStore::memory(clock.clone()).unwrap(),
+            from,
             to: PostgresStore::open(&database.url(), clock.clone()).await.unwrap(),
             client: database.connect().await,
             clock,
@@ -167,6 +173,11 @@ async fn every_state(store: &SqliteStore, clock: &Clock) -> BTreeMap<&'static st
     jobs
 }
 
+/// Returns the number of rows of a table in the summary.
+fn rows_of(copied: &TransferSummary, table: &str) -> u64 {
+    copied.tables.iter().find(|digest| digest.name == table).unwrap().rows
+}
+
 async fn both(here: &Move, id: JobId) -> (Record, Record) {
     let mine = TenantId::default();
     (here.from.job(&mine, id).await.unwrap(), here.to.job(&mine, id).await.unwrap())
@@ -186,7 +197,8 @@ async fn transfer_copies_jobs_of_every_state_unchanged() {
     accept(&here.from, make.job_of(&tenant("zebra"))).await;
     let copied = here.copy().await.unwrap();
     assert_eq!((copied.jobs, copied.known), (10, 0));
-    assert_eq!((copied.tombstones, copied.paused_queues), (1, 1));
+    assert_eq!((rows_of(&copied, "tombstones"), rows_of(&copied, "paused_queues")), (1, 1));
+    assert_eq!(rows_of(&copied, "blobs"), 3, "of two completed jobs and a scheduled one");
     let tenants: Vec<_> =
         copied.tenants.iter().map(|(tenant, sum)| (tenant.as_str(), sum.jobs, sum.steps)).collect();
     assert_eq!(tenants, [("default", 9, 13), ("zebra", 1, 0)]);
@@ -314,7 +326,7 @@ async fn transfer_reports_changes_between_copy_and_check() {
     let jobs = every_state(&here.from, &here.clock).await;
     let sql = format!("DELETE FROM longhaul.jobs WHERE id = '{}'", jobs["failed"]);
     let told = sqlite_to_postgres(&here.from, &here.to, |progress| {
-        if progress.stage == TransferStage::Copying {
+        if progress.stage == TransferStage::Copying && progress.done > 0 {
             let deleted = here.tamper(&sql);
             tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(deleted));
         }
@@ -325,12 +337,35 @@ async fn transfer_reports_changes_between_copy_and_check() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn transfer_rejects_a_target_with_other_jobs() {
+    let here = Move::new().await;
+    let make = maker(&here.clock);
+    accept(&here.from, make.job()).await;
+    here.clock.advance(Duration::from_millis(1));
+    let other = here.to.submit(vec![make.job()]).await.remove(0).unwrap().record.job.id;
+    let Err(TransferError::OtherData { tables }) = here.copy().await else {
+        panic!("it copied jobs into a database with others")
+    };
+    let names: Vec<_> = tables.iter().map(|table| (table.name, table.foreign)).collect();
+    assert_eq!(names, [("jobs", 1)]);
+    assert_eq!(tables[0].rows, [format!("default/{other}")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn transfer_rejects_a_duplicate_idempotency_key_and_a_live_replica() {
     let here = Move::new().await;
     let make = maker(&here.clock);
     accept(&here.from, make.keyed("key-1")).await;
-    here.to.submit(vec![make.keyed("key-1")]).await.remove(0).unwrap();
-    let told = here.copy().await;
+    let told = sqlite_to_postgres(&here.from, &here.to, |progress| {
+        if (progress.stage, progress.done) == (TransferStage::Copying, 0) {
+            let submitted = here.to.submit(vec![make.keyed("key-1")]);
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(submitted))
+                .remove(0)
+                .unwrap();
+        }
+        ControlFlow::Continue(())
+    })
+    .await;
     assert!(matches!(told, Err(TransferError::Refused { count: 1, .. })), "{told:?}");
     let beat = longhaul::store::Heartbeat {
         replica: "alive".to_owned(),
@@ -339,6 +374,7 @@ async fn transfer_rejects_a_duplicate_idempotency_key_and_a_live_replica() {
         version: String::new(),
         host: String::new(),
         pid: 1,
+        process: String::new(),
         kinds: vec![Name::new("demo").unwrap()],
         running: 0,
         concurrency: 1,
@@ -360,7 +396,8 @@ async fn repeated_transfer_copies_usage_once() {
     let jobs = every_state(&here.from, &here.clock).await;
     let Usage { jobs: ended, steps, .. } = total_usage(&here.from).await;
     for _ in 0..2 {
-        assert_eq!(here.copy().await.unwrap().usage, 2, "with a key and without");
+        let copied = here.copy().await.unwrap();
+        assert_eq!(rows_of(&copied, "usage"), 2, "with a key and without");
         // The job with a cancellation request is stopped by the transfer, with two steps.
         let want = Usage { jobs: ended + 1, steps: steps + 2, ..Usage::default() };
         assert_eq!(total_usage(&here.to).await, want);

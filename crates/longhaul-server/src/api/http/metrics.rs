@@ -9,6 +9,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use longhaul::Timestamp;
 use longhaul::store::QueueTotal;
 use metrics::{Label, SharedString};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -88,7 +89,8 @@ pub(crate) async fn show(State(state): State<AppState>) -> Result<Response> {
     let mut queues = state.engine.queue_totals(QUEUES_SHOWN_MAX).await.unwrap_or_default();
     queues.sort_by(|a, b| a.name.cmp(&b.name));
     let in_flight = state.load_shedder.in_flight();
-    write_gauges(&mut text, running, in_flight, &queues).map_err(Problem::internal)?;
+    let now = state.engine.now();
+    write_gauges(&mut text, running, in_flight, &queues, now).map_err(Problem::internal)?;
     let text_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(CONTENT_TYPE, text_type)], text).into_response())
 }
@@ -99,6 +101,7 @@ fn write_gauges(
     running: usize,
     in_flight: usize,
     queues: &[QueueTotal],
+    now: Timestamp,
 ) -> std::fmt::Result {
     let heading = |text: &mut String, name: &str, help: &str| {
         writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge")
@@ -116,6 +119,12 @@ fn write_gauges(
     heading(text, "longhaul_queue_paused", "Number of tenants that paused the queue.")?;
     for QueueTotal { name, paused, .. } in queues {
         writeln!(text, "longhaul_queue_paused{{queue=\"{name}\"}} {paused}")?;
+    }
+    let help = "Time for which the oldest due job of a queue has been due; 0 without one.";
+    heading(text, "longhaul_queue_oldest_due_seconds", help)?;
+    for QueueTotal { name, oldest_due_at, .. } in queues {
+        let seconds = oldest_due_at.map_or(0.0, |at| now.since(at).as_secs_f64());
+        writeln!(text, "longhaul_queue_oldest_due_seconds{{queue=\"{name}\"}} {seconds}")?;
     }
     Ok(())
 }

@@ -13,8 +13,11 @@ use crate::problem::Result;
 
 /// List jobs, newest first.
 ///
-/// Jobs are listed without their results. For the next page, pass `nextCursor` as `cursor` with the same
-/// filter.
+/// Jobs are listed without their results. For the next page, pass `nextCursor` as `cursor` with the same filter.
+///
+/// A page examines at most 2,000 jobs. If few of them match the filter, it is shorter than `limit` or empty and still has a
+/// `nextCursor`: the list ends when `nextCursor` is null. Lists of a tenant run one after the other; if too many wait, the
+/// response is 503 with `Retry-After`.
 #[utoipa::path(
     get, path = "/v1/jobs", operation_id = "listJobs", tag = "jobs",
     params(JobListParams),

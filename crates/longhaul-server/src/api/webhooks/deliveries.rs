@@ -27,6 +27,9 @@ use crate::to_wire;
 use crate::webhooks;
 
 /// List deliveries, newest first.
+///
+/// A page examines at most 2,000 deliveries. If few of them match, it is shorter than `limit` or empty and still has a
+/// `nextCursor`: the list ends when `nextCursor` is null.
 #[utoipa::path(
     get, path = "/v1/deliveries", operation_id = "listDeliveries", tag = "webhooks",
     params(
@@ -77,7 +80,7 @@ async fn page(outbox: &Engine, filter: &Filter, query: &PageQuery) -> Result<Jso
     let before = query.cursor.as_deref().map(|cursor| {
         cursor.parse().map_err(|()| bad("the cursor is not a nextCursor of this server"))
     });
-    let request = PageRequest { limit: query.limit, before: before.transpose()? };
+    let request = PageRequest::new(query.limit, before.transpose()?);
     Ok(Json(list(outbox, filter, &request).await?))
 }
 

@@ -130,7 +130,7 @@ fn has_preview(artifact: &Artifact) -> bool {
 
 pub(super) async fn deliveries(ctx: &PageContext<Read>, id: JobId) -> Result<Markup> {
     let filter = Filter { parent: Some(id), ..Filter::default() };
-    let page = PageRequest { limit: DELIVERIES_MAX, before: None };
+    let page = PageRequest::new(DELIVERIES_MAX, None);
     let found = deliveries::list(&ctx.caller.engine.outbox(), &filter, &page).await?;
     if found.deliveries.is_empty() {
         return Ok(html! {

@@ -25,7 +25,7 @@ pub(super) struct SearchResults {
 
 pub(super) async fn find(caller: &Caller, search: &JobSearch) -> Result<SearchResults> {
     let Some(text) = &search.text else {
-        let found = query::list(caller, &search.query).await?;
+        let found = query::list_full(caller, &search.query).await?;
         return Ok(SearchResults { jobs: found.jobs, next: found.next_cursor, note: None });
     };
     if let Some(job) = find_by_name(caller, text).await? {
@@ -33,8 +33,8 @@ pub(super) async fn find(caller: &Caller, search: &JobSearch) -> Result<SearchRe
     }
     let filter = search.query.filter.clone();
     let filters = if filter == Filter::default() { "" } else { " with these filters" };
-    let newest = ListQuery { filter, page: PageRequest { limit: SEARCHED_MAX, before: None } };
-    let mut found = query::list(caller, &newest).await?;
+    let newest = ListQuery { filter, page: PageRequest::new(SEARCHED_MAX, None) };
+    let mut found = query::list_full(caller, &newest).await?;
     let all = found.jobs.len();
     found.jobs.retain(|job| matches(job, text));
     let matching = found.jobs.len();

@@ -45,8 +45,8 @@ impl LastHour {
     pub(super) async fn read(caller: &Caller<Inspect>) -> Result<Self> {
         let statuses = FINISHED.map(to_wire::status_from).to_vec();
         let filter = Filter { statuses, ..Filter::default() };
-        let page = PageRequest { limit: JOBS_MAX, before: None };
-        let found = query::list(caller, &ListQuery { filter, page }).await?;
+        let page = PageRequest::new(JOBS_MAX, None);
+        let found = query::list_full(caller, &ListQuery { filter, page }).await?;
         let now = caller.engine.now();
         let oldest_at = found.jobs.last().map(|job| timestamp(&job.created_at));
         // Jobs are sorted by submission. Once the oldest one was submitted more than an hour ago, only jobs

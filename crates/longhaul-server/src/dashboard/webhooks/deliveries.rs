@@ -38,7 +38,7 @@ pub(super) async fn list<N: Permission>(
         statuses: status_filter.map(to_wire::status_from).into_iter().collect(),
         ..Filter::default()
     };
-    let page = PageRequest { limit: PAGE, before: before.transpose()? };
+    let page = PageRequest::new(PAGE, before.transpose()?);
     let found = deliveries::list(&ctx.caller.engine.outbox(), &filter, &page).await?;
     let word = status_filter.map(Status::as_str).unwrap_or_default();
     let next = found.next_cursor.as_deref();

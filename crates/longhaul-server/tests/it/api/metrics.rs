@@ -19,6 +19,7 @@ async fn metrics_count_requests_by_route_and_jobs_by_queue() {
         r#"longhaul_http_request_seconds_count{method="GET",route="none",status="404"}"#,
         r#"longhaul_queue_jobs{queue="metered",status="pending"} 1"#,
         r#"longhaul_queue_paused{queue="metered"} 0"#,
+        r#"longhaul_queue_oldest_due_seconds{queue="metered"} 0"#,
         "longhaul_jobs_running ",
     ] {
         assert!(text.contains(line), "{line} is missing in\n{text}");

@@ -43,6 +43,14 @@ async fn job_list_filters_by_query() {
 }
 
 #[tokio::test]
+async fn job_list_reads_on_until_its_page_is_full() {
+    let server = TestServer::start().await;
+    let labelled = server.one_job_among_thousands(json!({"team": "blue"})).await;
+    let page = Browser::of(&server).page("/ui/jobs?label.team=blue").await;
+    assert!(page.contains(&labelled) && !page.contains("rel=\"next\""), "{page}");
+}
+
+#[tokio::test]
 async fn job_search_finds_ids_keys_and_errors() {
     let server = TestServer::start().await;
     let failed = id_of(&server.run("fails", json!(1)).await);

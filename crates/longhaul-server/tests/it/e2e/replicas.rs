@@ -1,12 +1,13 @@
 //! Workers that die, sleep and leave, while another one and the API stay.
 
+mod late_database;
+
 use longhaul_client::wire::Status;
 use rustix::process::Signal;
 
 use super::submit::{end, until};
 use super::watch::{Watch, legal_history, saw_all};
-use crate::harness::TestProcess;
-use crate::harness::{Cluster, SHORT_LEASES};
+use crate::harness::{Cluster, LONGHAUL, SHORT_LEASES, TestProcess};
 
 /// Two workers by name.
 struct Pair(Vec<(String, TestProcess)>);
@@ -178,4 +179,47 @@ async fn jobs_are_finished_while_workers_are_killed_and_started_again() {
         cluster.assert_no_step_ran_twice(id, 5).await;
         legal_history(&cluster.install, id).await;
     }
+}
+
+/// The lease of an hour ends only because the next process with its replica's name knows that the killed one has ended.
+#[tokio::test]
+async fn worker_that_starts_again_takes_over_from_its_killed_predecessor() {
+    let cluster = Cluster::new("[lease]\nduration = \"1h\"\nsweep = \"200ms\"\n").await;
+    let _api = cluster.api().await;
+    let killed = cluster.worker("worker-1").await;
+    let job = cluster.submit(6, "150ms").await;
+    let id = &job.job_id;
+    until(&cluster.client(), id, |job| job.progress.is_some()).await;
+    killed.kill9().await;
+
+    let next = cluster.worker("worker-1").await;
+    let ended = end(&cluster.client(), id).await;
+    assert_eq!((ended.status, ended.attempt), (Status::Completed, 2), "{ended:?}");
+    cluster.assert_no_step_ran_twice(id, 6).await;
+    legal_history(&cluster.install, id).await;
+    let mut replicas = cluster.client().replicas().await.unwrap();
+    replicas.retain(|replica| replica.name == "worker-1");
+    assert_eq!(replicas.len(), 1);
+    assert!(replicas[0].alive);
+    let log = next.sigterm().await.stderr;
+    assert!(log.contains("replacing an earlier process with this name"), "{log}");
+    assert!(!log.contains("waiting until its heartbeat expires"), "{log}");
+}
+
+#[tokio::test]
+async fn worker_with_the_name_of_a_running_one_is_rejected() {
+    let cluster = Cluster::new(SHORT_LEASES).await;
+    let api = cluster.api().await;
+    let worker = cluster.worker("worker-1").await;
+    let mut command = cluster.install.command(LONGHAUL);
+    command.args(["serve", "--role", "worker", "--replica", "worker-1"]);
+    command.env("LONGHAUL_DATABASE", cluster.database());
+    let rejected = TestProcess::spawn(command).wait().await;
+    assert_eq!(rejected.status.code(), Some(1), "{rejected:?}");
+    let name_is_taken = "another replica with the name \"worker-1\" is running";
+    assert!(rejected.stderr.contains(name_is_taken), "{rejected:?}");
+    // It has not ended the leases of the running one.
+    let job = cluster.submit(2, "100ms").await;
+    assert_eq!(end(&cluster.client(), &job.job_id).await.attempt, 1);
+    drop((api, worker));
 }

@@ -19,6 +19,9 @@ use super::{TestRequest, TestResponse, TestServerBuilder, kinds};
 
 /// Interval of a ticking clock.
 const TICK: Duration = Duration::from_millis(10);
+/// A clock does not jump to the due time of a job at once, because a claim that is sent before the jump would have a lease
+/// that ends before it begins.
+const DUE_SOON: Duration = Duration::from_secs(1);
 
 /// The server's router with its own store, engine, webhook dispatcher and accounts.
 pub(crate) struct TestServer {
@@ -131,6 +134,18 @@ impl TestServer {
         response.json()
     }
 
+    /// Submits a pending job with labels, and then more without than one page of a list examines. Returns its id.
+    pub(crate) async fn one_job_among_thousands(&self, labels: Value) -> String {
+        let job = |labels| json!({"kind": "gated", "input": 1, "delay": "1h", "labels": labels});
+        let labelled = self.post("/v1/jobs").json(job(labels)).send().await.json();
+        let others = json!({"jobs": vec![job(json!({})); 1_000]});
+        for _ in 0..3 {
+            let response = self.post("/v1/jobs/batch").json(others.clone()).send().await;
+            assert_eq!(response.status, StatusCode::OK, "{response:?}");
+        }
+        labelled["jobId"].as_str().expect("a job").to_owned()
+    }
+
     /// Submits a job and returns it once it has finished.
     pub(crate) async fn run(&self, kind: &str, input: Value) -> Value {
         let job = self.submit(kind, input).await;
@@ -164,7 +179,8 @@ impl TestServer {
             let due = Timestamp::parse(resource["runAt"].as_str().unwrap()).unwrap();
             let now = self.clock.now();
             if resource["status"] == "pending" && due > now {
-                self.clock.advance(due.since(now));
+                let left = due.since(now);
+                self.clock.advance(left.checked_sub(DUE_SOON).unwrap_or(left));
             }
             tokio::task::yield_now().await;
         }

@@ -22,6 +22,12 @@ impl Keyring {
         let text = std::str::from_utf8(&opened).map_err(|_| KeyError::Damaged)?;
         Ok(Zeroizing::new(text.to_owned()))
     }
+
+    /// Returns the id of the server key that a text was encrypted with.
+    pub fn id_of_text(sealed: &str) -> Option<String> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?;
+        Self::id_of_wrapped(&bytes).map(str::to_owned)
+    }
 }
 
 #[cfg(test)]
@@ -35,6 +41,7 @@ mod tests {
         assert!(!sealed.contains("whsec"));
         assert_ne!(keys.seal_text("whsec_secret", b"tenant"), sealed);
         assert_eq!(keys.open_text(&sealed, b"tenant").unwrap().as_str(), "whsec_secret");
+        assert_eq!(Keyring::id_of_text(&sealed).as_deref(), Some(keys.current_id()));
         assert!(keys.open_text(&sealed, b"other").is_err());
         assert!(Keyring::generate().open_text(&sealed, b"tenant").is_err());
         assert!(keys.open_text("not sealed", b"tenant").is_err());

@@ -38,6 +38,45 @@ pub async fn running_job_is_asked_to_stop(harness: &StoreHarness) {
     assert_eq!(job, harness.record(lease.job.id).await.job);
 }
 
+/// A checkpoint reports a cancellation that was requested before it, so that its worker starts no further step.
+pub async fn checkpoint_reports_the_request_to_stop(harness: &StoreHarness) {
+    let (lease, other) = (harness.running().await, harness.running().await);
+    let step = async |lease: &Lease, position: u32, name: &str| {
+        harness.step(lease, position, name, "1").await.unwrap().cancel_requested
+    };
+    assert!(!step(&lease, 0, "a").await);
+    harness.store().cancel(&us(), lease.job.id).await.unwrap();
+    assert!(step(&lease, 1, "b").await);
+    assert!(step(&lease, 2, "c").await, "every later checkpoint");
+    assert!(step(&lease, 0, "a").await, "one that is repeated because its response was lost");
+    assert!(!step(&other, 0, "a").await, "of this job only");
+    // The request ends with the attempt.
+    harness.settle(&lease, Outcome::Cancelled).await.unwrap();
+    harness.store().resume(&us(), lease.job.id).await.unwrap();
+    let lease = harness.claim_one().await;
+    assert!(!step(&lease, 3, "d").await);
+}
+
+/// Concurrent checkpoints of several jobs each report the request of their own job.
+pub async fn concurrent_checkpoints_report_the_requests_of_their_jobs(harness: &StoreHarness) {
+    let mut steps = Vec::new();
+    for number in 0..20 {
+        let lease = harness.running().await;
+        let is_cancelled = number % 3 == 0;
+        if is_cancelled {
+            harness.store().cancel(&us(), lease.job.id).await.unwrap();
+        }
+        steps.push((lease, is_cancelled));
+    }
+    let results = steps.iter().map(async |(lease, is_cancelled)| {
+        let stored = harness.step(lease, 0, "a", "1").await.unwrap();
+        (stored.cancel_requested, *is_cancelled)
+    });
+    for (reported, is_cancelled) in futures_util::future::join_all(results).await {
+        assert_eq!(reported, is_cancelled);
+    }
+}
+
 /// A second cancellation request changes nothing.
 pub async fn asking_twice_to_stop_changes_nothing(harness: &StoreHarness) {
     let lease = harness.running().await;
@@ -240,7 +279,7 @@ pub async fn purged_job_is_gone_in_every_way(harness: &StoreHarness) {
     assert_eq!(store.purge(&us(), id).await.unwrap_err(), StoreError::Gone);
     assert_eq!(store.job_by_key(&us(), "k").await.unwrap_err(), StoreError::NotFound);
     assert_eq!(harness.settle(&lease, failed()).await, Err(StoreError::LeaseLost));
-    let page = PageRequest { limit: 10, before: None };
+    let page = PageRequest::new(10, None);
     assert!(store.jobs(&us(), &Filter::default(), &page).await.unwrap().jobs.is_empty());
 }
 

@@ -10,8 +10,8 @@ use crate::job::{
 };
 use crate::store::testing::new_job;
 use crate::store::{
-    Checkpoint, Claim, ClaimResult, KindCapacity, Lease, NewJob, Report, SettleResult, Settlement,
-    Store, StoreError, SubmitResult,
+    Checkpoint, CheckpointResult, Claim, ClaimResult, KindCapacity, Lease, NewJob, Report,
+    SettleResult, Settlement, Store, StoreError, SubmitResult,
 };
 
 /// Lease duration in all cases.
@@ -264,7 +264,7 @@ impl StoreHarness {
         position: u32,
         name: &str,
         output: &str,
-    ) -> Result<(), StoreError> {
+    ) -> Result<CheckpointResult, StoreError> {
         let checkpoint = Checkpoint {
             lease: lease.to_ref(),
             name: name.to_owned(),

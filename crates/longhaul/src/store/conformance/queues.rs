@@ -121,20 +121,27 @@ pub async fn queue_totals_sum_over_all_tenants(harness: &StoreHarness) {
     harness.ended(done()).await;
     harness.running().await;
     harness.running_as(harness.job_of(&other)).await;
-    harness.pending().await;
+    let oldest = harness.pending().await;
+    harness.advance(Duration::from_secs(1));
     harness.accept(harness.job_of(&other)).await;
     let start = Start::In(Duration::from_hours(1));
     harness.accept(NewJob { start, ..harness.job_of(&tenant("third")) }).await;
-    harness.accept(NewJob { queue: slow.clone(), ..harness.job_of(&other) }).await;
+    let in_slow = harness.accept(NewJob { queue: slow.clone(), ..harness.job_of(&other) }).await;
     harness.accept(NewJob { queue: slow.clone(), ..harness.job_of(&other.outbox()) }).await;
     for (tenant, queue) in [(&us(), &slow), (&other, &slow), (&other, &name("empty"))] {
         store.pause_queue(tenant, queue, true).await.unwrap();
     }
-    let total = |name, paused, pending, running| QueueTotal { name, paused, pending, running };
+    let total = |name, paused, pending, running, oldest_due_at| QueueTotal {
+        name,
+        paused,
+        pending,
+        running,
+        oldest_due_at,
+    };
     let totals = [
-        total(Name::default_queue(), 0, 3, 2),
-        total(slow, 2, 1, 0),
-        total(name("empty"), 1, 0, 0),
+        total(Name::default_queue(), 0, 3, 2, Some(oldest.run_at)),
+        total(slow, 2, 1, 0, Some(in_slow.run_at)),
+        total(name("empty"), 1, 0, 0, None),
     ];
     assert_eq!(store.queue_totals(10).await.unwrap(), totals);
     assert_eq!(store.queue_totals(2).await.unwrap(), totals[..2]);

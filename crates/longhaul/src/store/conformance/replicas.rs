@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use super::harness::{StoreHarness, TICK, demo, name};
-use crate::store::{Heartbeat, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
+use super::harness::{StoreHarness, TICK, demo, done, name};
+use crate::store::{Claim, Heartbeat, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
 
 const SILENT_AFTER: Duration = Duration::from_secs(15);
+/// The replica that claims in all cases.
+const REPLICA: &str = "replica-1";
 
 fn beat(replica: &str) -> Heartbeat {
     Heartbeat {
@@ -16,6 +18,7 @@ fn beat(replica: &str) -> Heartbeat {
         version: "1.2.3".to_owned(),
         host: "host-1".to_owned(),
         pid: 4_000_000,
+        process: "boot/4026531836/77".to_owned(),
         kinds: vec![demo(), name("resize")],
         running: 3,
         concurrency: 8,
@@ -114,6 +117,49 @@ pub async fn name_of_a_living_replica_is_not_given_away(harness: &StoreHarness) 
     // The timeout of the registered replica applies, not that of the new process.
     let other = Heartbeat { silent_after: TICK, ..other };
     assert_eq!(harness.store().heartbeat(&other).await, Err(refused));
+}
+
+/// A process that knows that its predecessor has ended takes its name and ends its leases at once. Attempts of other
+/// replicas go on.
+pub async fn ended_process_is_replaced_at_once(harness: &StoreHarness) {
+    harness.store().heartbeat(&beat(REPLICA)).await.unwrap();
+    harness.store().heartbeat(&beat("other")).await.unwrap();
+    let mut lost = Vec::new();
+    for _ in 0..6 {
+        lost.push(harness.pending().await.id);
+    }
+    // Claimed together, because such jobs may share a lease.
+    assert_eq!(harness.claim(6).await.len(), 6);
+    let new = harness.pending().await.id;
+    let want = Claim { replica: "other".to_owned(), ..harness.want(1) };
+    let kept = harness.store().claim(&want).await.unwrap().leases.remove(0);
+    assert_eq!(kept.job.id, new);
+
+    let next = Heartbeat { run: 2, pid: 2, ..beat(REPLICA) };
+    let refused = StoreError::NameTaken { replica: REPLICA.to_owned() };
+    assert_eq!(harness.store().heartbeat(&next).await, Err(refused));
+    assert!(harness.store().rescue(10).await.unwrap().is_empty());
+    harness.store().take_over(REPLICA, beat(REPLICA).run).await.unwrap();
+    assert_eq!(names(harness).await, ["other"]);
+    harness.store().heartbeat(&next).await.unwrap();
+    let mut rescued: Vec<_> =
+        harness.store().rescue(10).await.unwrap().into_iter().map(|job| job.id).collect();
+    rescued.sort_unstable();
+    assert_eq!(rescued, lost);
+    harness.step(&kept, 0, "a", "1").await.unwrap();
+    harness.settle(&kept, done()).await.unwrap();
+}
+
+/// The leases of a process are safe from one that looked at an earlier process with its name.
+pub async fn name_that_changed_hands_is_not_taken_over(harness: &StoreHarness) {
+    harness.store().heartbeat(&beat(REPLICA)).await.unwrap();
+    let before = replicas(harness).await;
+    let lease = harness.running().await;
+    harness.store().take_over(REPLICA, 2).await.unwrap();
+    harness.store().take_over("unknown", beat(REPLICA).run).await.unwrap();
+    assert_eq!(replicas(harness).await, before);
+    assert!(harness.store().rescue(10).await.unwrap().is_empty());
+    harness.settle(&lease, done()).await.unwrap();
 }
 
 /// After a crash, the next process may take the name, with a run number of its own.

@@ -51,7 +51,7 @@ pub async fn other_tenants_see_not_found_whatever_they_ask(harness: &StoreHarnes
 pub async fn other_tenants_see_nothing_in_lists(harness: &StoreHarness) {
     one_of_each(harness).await;
     let (store, other) = (harness.store(), tenant("other"));
-    let page = PageRequest { limit: 10, before: None };
+    let page = PageRequest::new(10, None);
     assert!(store.jobs(&other, &Filter::default(), &page).await.unwrap().jobs.is_empty());
     assert!(store.queues(&other).await.unwrap().is_empty());
     assert_eq!(store.job_by_key(&other, "k").await.unwrap_err(), StoreError::NotFound);
@@ -61,7 +61,7 @@ pub async fn other_tenants_see_nothing_in_lists(harness: &StoreHarness) {
 pub async fn page_may_start_at_a_foreign_id(harness: &StoreHarness) {
     let ours = harness.pending().await.id;
     let theirs = harness.accept(harness.job_of(&tenant("other"))).await.id;
-    let page = PageRequest { limit: 10, before: Some(theirs) };
+    let page = PageRequest::new(10, Some(theirs));
     let us = TenantId::default();
     let page = harness.store().jobs(&us, &Filter::default(), &page).await.unwrap();
     assert_eq!(page.jobs.into_iter().map(|job| job.id).collect::<Vec<_>>(), [ours]);

@@ -1,7 +1,7 @@
 //! Versions of jobs, which watchers poll for changes by other replicas.
 
 use super::harness::{StoreHarness, done, tenant};
-use crate::job::{JobId, Status, TenantId};
+use crate::job::{JobId, Outcome, Status, TenantId};
 use crate::store::JobVersion;
 
 async fn versions(harness: &StoreHarness, ids: &[JobId]) -> Vec<Option<JobVersion>> {
@@ -13,15 +13,34 @@ async fn versions(harness: &StoreHarness, ids: &[JobId]) -> Vec<Option<JobVersio
 pub async fn glimpse_shows_version_and_status(harness: &StoreHarness) {
     let id = harness.pending().await.id;
     let seen = async || versions(harness, &[id]).await.remove(0).unwrap();
-    assert_eq!(seen().await, JobVersion { version: 1, status: Status::Pending });
+    let shown = |version, status| JobVersion { version, status, cancel_requested: false };
+    assert_eq!(seen().await, shown(1, Status::Pending));
     let lease = harness.claim_one().await;
-    assert_eq!(seen().await, JobVersion { version: 2, status: Status::Running });
+    assert_eq!(seen().await, shown(2, Status::Running));
     harness.phase(&lease, "reading").await.unwrap();
-    assert_eq!(seen().await, JobVersion { version: 3, status: Status::Running });
+    assert_eq!(seen().await, shown(3, Status::Running));
     harness.settle(&lease, done()).await.unwrap();
     let record = harness.record(id).await;
-    let JobVersion { version, status } = seen().await;
-    assert_eq!((version, status), (record.job.version, Status::Completed));
+    assert_eq!(seen().await, shown(record.job.version, Status::Completed));
+}
+
+/// A running job's version shows that its cancellation was requested, until the attempt ends.
+pub async fn glimpse_shows_the_request_to_stop(harness: &StoreHarness) {
+    let lease = harness.running().await;
+    let other = harness.running().await;
+    let us = TenantId::default();
+    harness.store().cancel(&us, lease.job.id).await.unwrap();
+    let requested = async || -> Vec<bool> {
+        let seen = versions(harness, &[lease.job.id, other.job.id]).await;
+        seen.into_iter().map(|seen| seen.unwrap().cancel_requested).collect()
+    };
+    assert_eq!(requested().await, [true, false]);
+    harness.settle(&lease, Outcome::Cancelled).await.unwrap();
+    assert_eq!(requested().await, [false, false]);
+    harness.store().resume(&us, lease.job.id).await.unwrap();
+    assert_eq!(requested().await, [false, false]);
+    harness.claim_one().await;
+    assert_eq!(requested().await, [false, false]);
 }
 
 /// Unknown and deleted jobs have no version, and do not affect the other results.

@@ -9,7 +9,7 @@ use super::connection::error::PgError;
 use super::{Inner, sql};
 use crate::job::{JobId, TenantId, Timestamp};
 use crate::store::columns::ReadColumns;
-use crate::store::{Checkpoint, LeaseRef, StoreError};
+use crate::store::{Checkpoint, CheckpointResult, LeaseRef, StoreError};
 
 /// Returns the approximate size of a checkpoint.
 pub(super) fn bytes_of(step: &Checkpoint) -> usize {
@@ -35,7 +35,7 @@ impl Inner {
     pub(super) async fn checkpoint_batch(
         &self,
         steps: Vec<Checkpoint>,
-    ) -> Vec<Result<(), StoreError>> {
+    ) -> Vec<Result<CheckpointResult, StoreError>> {
         let stored = retrying!(self.checkpoint_split(&steps));
         stored.unwrap_or_else(|error| vec![Err(error); steps.len()])
     }
@@ -44,10 +44,10 @@ impl Inner {
     async fn checkpoint_split(
         &self,
         steps: &[Checkpoint],
-    ) -> Result<Vec<Result<(), StoreError>>, PgError> {
+    ) -> Result<Vec<Result<CheckpointResult, StoreError>>, PgError> {
         let mut results = self.try_checkpoint(steps).await?;
-        let is_lost = |result: &Result<(), StoreError>| *result == Err(StoreError::LeaseLost);
-        let lost = steps.iter().zip(&results).filter(|(_, result)| is_lost(result));
+        let lost =
+            steps.iter().zip(&results).filter(|(_, result)| **result == Err(StoreError::LeaseLost));
         if self.split_leases(lost.map(|(step, _)| &step.lease)).await? {
             // A step that was stored just now is found again, with the same output.
             results = self.try_checkpoint(steps).await?;
@@ -59,7 +59,7 @@ impl Inner {
     async fn try_checkpoint(
         &self,
         steps: &[Checkpoint],
-    ) -> Result<Vec<Result<(), StoreError>>, PgError> {
+    ) -> Result<Vec<Result<CheckpointResult, StoreError>>, PgError> {
         let mut all_cached = true;
         for step in steps {
             all_cached &= self.lease_cache.begin_step(&step.lease);
@@ -79,7 +79,7 @@ impl Inner {
         sql: &'static str,
         steps: &[Checkpoint],
         is_new: &mut [Option<bool>],
-    ) -> Result<Vec<Result<(), StoreError>>, PgError> {
+    ) -> Result<Vec<Result<CheckpointResult, StoreError>>, PgError> {
         // Sorted by job, as all statements lock leases in this order, and by name, which may occur twice.
         let mut order: Vec<usize> = (0..steps.len()).collect();
         order.sort_by_key(|index| {
@@ -104,46 +104,41 @@ impl Inner {
         let mut connection = self.database.connection().await?;
         let rows = connection.query(sql, &params).await?;
         // A row is either the number of a step whose lease is valid, or the key of an inserted step.
-        let mut results: Vec<Option<Result<(), StoreError>>> =
-            steps.iter().map(|_| Some(Err(StoreError::LeaseLost))).collect();
+        let mut held: Vec<Option<CheckpointResult>> = vec![None; steps.len()];
         let mut inserted: HashSet<StepKey> = HashSet::new();
         for row in &rows {
             let mut columns = Columns::of(row);
-            if let Some(number) = columns.get::<Option<i64>>()? {
-                let index = usize::try_from(number - 1).map_err(unreadable)?;
-                let slot = order.get(index).and_then(|index| results.get_mut(*index));
-                if let Some(slot) = slot {
-                    *slot = None;
-                }
-            } else {
+            let (number, cancel_requested): (Option<i64>, bool) = columns.get()?;
+            let Some(number) = number else {
                 inserted.insert(columns.get()?);
+                continue;
+            };
+            let index = usize::try_from(number - 1).map_err(unreadable)?;
+            if let Some(held) = order.get(index).and_then(|index| held.get_mut(*index)) {
+                *held = Some(CheckpointResult { cancel_requested });
             }
         }
         // Of two steps with one name, one is inserted and the other is compared with it.
         let mut existing = Vec::new();
         for index in order {
-            let (Some(step), Some(slot), Some(is_new)) =
-                (steps.get(index), results.get_mut(index), is_new.get_mut(index))
-            else {
-                continue;
-            };
-            *is_new = Some(slot.is_none() && inserted.remove(&step_key(step)));
-            if *is_new == Some(true) {
-                *slot = Some(Ok(()));
-            } else if slot.is_none() {
-                existing.push((index, step));
-            }
-        }
-        if !existing.is_empty() {
-            let steps: Vec<&Checkpoint> = existing.iter().map(|(_, step)| *step).collect();
-            let stored = StoredOutputs::read(&mut connection, &steps).await?;
-            for (index, step) in existing {
-                if let Some(slot) = results.get_mut(index) {
-                    *slot = Some(stored.compare(step));
+            if let (Some(step), Some(held), Some(is_new)) =
+                (steps.get(index), held.get(index), is_new.get_mut(index))
+            {
+                *is_new = Some(held.is_some() && inserted.remove(&step_key(step)));
+                if held.is_some() && *is_new == Some(false) {
+                    existing.push(step);
                 }
             }
         }
-        Ok(results.into_iter().map(|slot| slot.unwrap_or(Err(StoreError::LeaseLost))).collect())
+        let stored = StoredOutputs::read(&mut connection, &existing).await?;
+        let result = |(step, (held, is_new)): (&Checkpoint, (Option<_>, &Option<bool>))| {
+            let held = held.ok_or(StoreError::LeaseLost)?;
+            if *is_new == Some(false) {
+                stored.compare(step)?;
+            }
+            Ok(held)
+        };
+        Ok(steps.iter().zip(held.into_iter().zip(&*is_new)).map(result).collect())
     }
 }
 
@@ -158,7 +153,11 @@ fn step_key(step: &Checkpoint) -> StepKey {
 struct StoredOutputs(HashMap<StepKey, String>);
 
 impl StoredOutputs {
+    /// Reads the stored outputs of these steps. Without a query if there are none.
     async fn read(connection: &mut Connection, steps: &[&Checkpoint]) -> Result<Self, PgError> {
+        if steps.is_empty() {
+            return Ok(Self(HashMap::new()));
+        }
         let keys = steps.iter().map(|step| (&step.lease.tenant, step.lease.job, &*step.name));
         let (tenants, ids, names): (Vec<&TenantId>, Vec<JobId>, Vec<&str>) = keys.collect();
         let outputs = connection.all(sql::STORED_STEPS, &[&tenants, &ids, &names]).await?;

@@ -19,7 +19,9 @@ impl Inner {
         let seen = find::row(&mut connection, tenant, id).await?;
         drop(connection);
         let job = if seen.entry.lease_until.is_some() {
-            self.request_cancel(&seen).await?
+            let job = self.request_cancel(&seen).await?;
+            self.notify.cancel_requested();
+            job
         } else {
             self.cancel_unleased(tenant, id).await?
         };

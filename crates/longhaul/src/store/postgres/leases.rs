@@ -13,6 +13,7 @@ use super::batch::columns;
 use super::connection::columns::{int, read_all, to_json, without_nul};
 use super::connection::database::{Transaction, query_unprepared};
 use super::connection::error::{PgError, to_store_error};
+use super::connection::timeouts::within;
 use super::lease_cache::{CachedLease, StepCount};
 use super::outbox::Outbox;
 use super::row::{JobRow, append};
@@ -22,40 +23,36 @@ use crate::job::{JobId, TenantId, Timestamp};
 use crate::store::columns::from_columns;
 use crate::store::{LeaseRef, Renewal, Report, StoreError};
 
-/// Time after which a renewal gives its connection up, because the next renewal is due soon.
-const RENEWAL_TIMEOUT: Duration = Duration::from_secs(4);
-
 impl Inner {
-    /// Extends leases over a dedicated connection, so that no lease expires because the pool is busy. The
-    /// connection is driven by the calling thread.
+    /// Extends leases over the reserved connection. Not repeated, because the next renewal is due soon.
     pub(super) async fn renew(
         &self,
         leases: &[LeaseRef],
         duration: Duration,
     ) -> Result<Vec<Renewal>, StoreError> {
-        let renewal = self.try_renew(leases, duration);
-        let renewed = tokio::time::timeout(RENEWAL_TIMEOUT, renewal).await;
-        let renewed = renewed.unwrap_or(Err(PgError::TimedOut));
-        if renewed.is_err() {
-            *self.heartbeat.lock().await = None;
-        }
-        renewed.map_err(to_store_error)
+        let renewal = async {
+            let connection = self.reserved.acquire(&self.database).await?;
+            let renewed = self.try_renew(&connection, leases, duration).await;
+            connection.finish(renewed)
+        };
+        within(self.database.timeouts().reserved, renewal).await.map_err(to_store_error)
     }
 
     async fn try_renew(
         &self,
+        client: &Client,
         leases: &[LeaseRef],
         duration: Duration,
     ) -> Result<Vec<Renewal>, PgError> {
-        let mut heartbeat = self.heartbeat.lock().await;
-        let client = self.heartbeat_client(&mut heartbeat).await?;
         let until = self.clock.now().after(duration);
         let all: Vec<&LeaseRef> = leases.iter().collect();
         let mut renewed = renew_over(client, &all, until).await?;
         let is_missing = |lease: &&LeaseRef| !renewed.contains_key(*lease);
         let missing: Vec<&LeaseRef> =
             leases.iter().filter(|lease| may_be_shared(lease)).filter(is_missing).collect();
-        if !missing.is_empty() && self.split_leases_over(client, &missing).await? {
+        if !missing.is_empty() {
+            // Repeated even if none was split here, because another call may have split them just before.
+            self.split_leases_over(client, &missing).await?;
             renewed.extend(renew_over(client, &missing, until).await?);
         }
         let renewal = |lease: &LeaseRef| match renewed.get(lease) {
@@ -63,20 +60,6 @@ impl Inner {
             None => Renewal::Lost,
         };
         Ok(leases.iter().map(renewal).collect())
-    }
-
-    /// Returns the connection for renewals and heartbeats, and reconnects if it was lost.
-    pub(super) async fn heartbeat_client<'a>(
-        &self,
-        client: &'a mut Option<Client>,
-    ) -> Result<&'a Client, PgError> {
-        if client.as_ref().is_some_and(Client::is_closed) {
-            *client = None;
-        }
-        Ok(match client {
-            Some(client) => client,
-            none => none.insert(self.database.dedicated_connection().await?),
-        })
     }
 
     /// Records phases and progress of running jobs.

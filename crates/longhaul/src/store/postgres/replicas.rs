@@ -1,19 +1,29 @@
 //! Replica heartbeats and the replica list.
 
+use tokio_postgres::Client;
+
 use super::connection::columns::{millis, read_first, to_json, without_nul};
 use super::connection::database::query_unprepared;
 use super::connection::error::PgError;
+use super::connection::timeouts::within;
 use super::{Inner, sql};
 use crate::store::rows::with_liveness;
 use crate::store::{Heartbeat, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
 
 impl Inner {
-    /// Records a replica's heartbeat.
+    /// Records a replica's heartbeat over the reserved connection.
     pub(super) async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), PgError> {
+        let heartbeat = async {
+            let connection = self.reserved.acquire(&self.database).await?;
+            let written = self.write_heartbeat(&connection, beat).await;
+            connection.finish(written)
+        };
+        within(self.database.timeouts().reserved, heartbeat).await
+    }
+
+    async fn write_heartbeat(&self, client: &Client, beat: &Heartbeat) -> Result<(), PgError> {
         let now = self.clock.now().as_millis();
         let forgotten = now.saturating_sub(millis(REPLICA_FORGOTTEN_AFTER));
-        let mut heartbeat = self.heartbeat.lock().await;
-        let client = self.heartbeat_client(&mut heartbeat).await?;
         query_unprepared(client, sql::FORGET_REPLICAS, &[&forgotten]).await?;
         let written = query_unprepared(
             client,
@@ -30,6 +40,7 @@ impl Inner {
                 &i64::from(beat.concurrency),
                 &millis(beat.silent_after),
                 &now,
+                &without_nul(&beat.process),
             ],
         )
         .await?;
@@ -42,6 +53,13 @@ impl Inner {
     /// Returns the replicas with a recent heartbeat.
     pub(super) async fn replicas(&self) -> Result<Vec<ReplicaState>, PgError> {
         Ok(with_liveness(self.all(sql::REPLICAS, &[]).await?, self.clock.now()))
+    }
+
+    /// Removes a replica whose process has ended, and expires its leases.
+    pub(super) async fn take_over(&self, replica: &str, run: u64) -> Result<(), PgError> {
+        let now = self.clock.now();
+        self.run(sql::TAKE_OVER, &[&without_nul(replica), &run.cast_signed(), &now]).await?;
+        Ok(())
     }
 
     /// Removes a replica.

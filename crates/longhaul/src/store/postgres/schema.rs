@@ -9,7 +9,9 @@ use self::migrate::{MigrationReport, connect_error};
 use self::row_security::RowSecurity;
 use super::connection::database::PgDatabase;
 use super::connection::error::describe;
+use super::connection::timeouts::{Timeouts, within};
 use super::connection::url::DatabaseUrl;
+use super::sql;
 
 /// An error while opening a database, by the operator's remedy.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +22,10 @@ pub enum OpenError {
     /// TLS cannot be configured, for example because a certificate file is missing.
     #[error("cannot set up TLS to the database: {0}")]
     Tls(String),
-    /// The server is down, or the URL's address, user or password is wrong.
+    /// The server is down, starting or not reachable, or the URL's address is wrong. Waiting may help.
+    #[error("cannot connect to Postgres at {0}")]
+    Unreachable(String),
+    /// The server rejects the connection, for example because user, password or database is wrong.
     #[error("cannot connect to Postgres at {0}")]
     Connect(String),
     /// A migration failed.
@@ -46,6 +51,7 @@ impl OpenError {
     /// Adds the server's address to a connection error.
     fn at(self, address: &str) -> Self {
         match self {
+            Self::Unreachable(why) => Self::Unreachable(format!("{address}: {why}")),
             Self::Connect(why) => Self::Connect(format!("{address}: {why}")),
             other @ (Self::Address(_)
             | Self::Tls(_)
@@ -56,29 +62,34 @@ impl OpenError {
     }
 }
 
-const SERVER_SETTINGS: &str = "
-    SELECT current_setting('server_version_num')::integer, current_setting('server_encoding'),
-        current_setting('synchronous_commit'), current_setting('fsync'),
-        current_setting('transaction_isolation'), pg_is_in_recovery()";
-
 /// Minimum server version. Older ones lack features that the statements use.
 const SERVER_VERSION_MIN: i32 = 130_000;
 
 /// Connects, checks the server and migrates the schema.
-pub(super) async fn open(url: &str) -> Result<Arc<PgDatabase>, OpenError> {
-    Ok(Arc::new(connect_and_migrate(url).await?.0))
+pub(super) async fn open(url: &str, timeouts: Timeouts) -> Result<Arc<PgDatabase>, OpenError> {
+    Ok(Arc::new(connect_and_migrate(url, timeouts).await?.0))
 }
 
 /// Migrates the schema of a database, as opening it does.
 pub async fn migrate(url: &str) -> Result<MigrationReport, OpenError> {
-    Ok(connect_and_migrate(url).await?.1)
+    Ok(connect_and_migrate(url, Timeouts::default()).await?.1)
 }
 
-async fn connect_and_migrate(url: &str) -> Result<(PgDatabase, MigrationReport), OpenError> {
+async fn connect_and_migrate(
+    url: &str,
+    timeouts: Timeouts,
+) -> Result<(PgDatabase, MigrationReport), OpenError> {
     let url = DatabaseUrl::parse(url)?;
     let address = url.address();
     let migrated = async {
-        let database = connect(url).await?;
+        let (database, asynchronous_standbys) = connect(url, timeouts).await?;
+        if asynchronous_standbys > 0 {
+            tracing::warn!(
+                asynchronous_standbys,
+                "no commit waits for a standby of this database: a failover to one may lose acknowledged jobs; set \
+                 synchronous_standby_names to prevent it"
+            );
+        }
         let report = migrate::migrate(&database).await?;
         row_security::enable(&database).await?;
         Ok((database, report))
@@ -93,6 +104,8 @@ pub struct DatabaseInfo {
     pub summary: String,
     /// State of row-level security.
     pub row_security: RowSecurity,
+    /// Number of connected standbys, if no commit waits for one: a failover may lose acknowledged writes.
+    pub asynchronous_standbys: u64,
 }
 
 /// Inspects a database without changing it.
@@ -100,7 +113,7 @@ pub async fn inspect(url: &str) -> Result<DatabaseInfo, OpenError> {
     let url = DatabaseUrl::parse(url)?;
     let address = url.address();
     let info = async {
-        let database = connect(url).await?;
+        let (database, asynchronous_standbys) = connect(url, Timeouts::default()).await?;
         let client = database.dedicated_connection().await.map_err(connect_error)?;
         let rows = client.query_typed("SELECT current_setting('server_version')", &[]).await;
         let rows = rows.map_err(|error| OpenError::Connect(describe(&error)))?;
@@ -112,18 +125,21 @@ pub async fn inspect(url: &str) -> Result<DatabaseInfo, OpenError> {
         let pooler = if database.is_pooled() { ", behind a pooler" } else { "" };
         let row_security =
             row_security::inspect(&client).await.map_err(row_security::to_open_error)?;
-        Ok(DatabaseInfo { summary: format!("Postgres {server}{pooler}; {schema}"), row_security })
+        let summary = format!("Postgres {server}{pooler}; {schema}");
+        Ok(DatabaseInfo { summary, row_security, asynchronous_standbys })
     };
     info.await.map_err(|error: OpenError| error.at(&address))
 }
 
-/// Connects to a server and checks that it keeps the store's promises.
-async fn connect(url: DatabaseUrl) -> Result<PgDatabase, OpenError> {
-    let database = PgDatabase::new(url)?;
-    database.detect_pooler().await.map_err(connect_error)?;
+/// Connects to a server and checks that it keeps the store's promises. Also returns the number of its standbys, if no
+/// commit waits for one.
+async fn connect(url: DatabaseUrl, timeouts: Timeouts) -> Result<(PgDatabase, u64), OpenError> {
+    let database = PgDatabase::new(url, timeouts)?;
+    // First, because an error of the pool does not show its cause.
     let client = database.dedicated_connection().await.map_err(connect_error)?;
-    let rows = client.query_typed(SERVER_SETTINGS, &[]).await;
-    let rows = rows.map_err(|error| OpenError::Connect(describe(&error)))?;
+    database.detect_pooler().await.map_err(connect_error)?;
+    let settings = client.query_typed(sql::SERVER_SETTINGS, &[]);
+    let rows = within(timeouts.statement, settings).await.map_err(connect_error)?;
     let Some(row) = rows.first() else {
         return Err(OpenError::Connect("the server does not report its settings".to_owned()));
     };
@@ -150,5 +166,6 @@ async fn connect(url: DatabaseUrl) -> Result<PgDatabase, OpenError> {
     if row.get::<_, &str>(3) != "on" {
         tracing::warn!("Postgres runs with fsync = off: a crash of its machine may lose all data");
     }
-    Ok(database)
+    let asynchronous_standbys = u64::try_from(row.get::<_, i64>(6)).unwrap_or_default();
+    Ok((database, asynchronous_standbys))
 }

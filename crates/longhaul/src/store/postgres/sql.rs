@@ -19,6 +19,7 @@ statements! {
         CLAIM_JOBS = "claim_jobs";
         CLAIMED_BEFORE = "claimed_before";
         CREATE_LIMIT_COUNTERS = "create_limit_counters";
+        FORGET_LANES = "forget_lanes";
         LIMIT_COUNTERS = "limit_counters";
         LOCK_LIMIT_COUNTERS = "lock_limit_counters";
         NEXT_DUE = "next_due";
@@ -56,6 +57,17 @@ statements! {
         REOPEN_JOB = "reopen_job";
         RESUME_QUEUE = "resume_queue";
     }
+    "lists" {
+        LIST_BY_ID = "by_id";
+        LIST_END_BY_ID = "end_by_id";
+        LIST_END_FINISHED = "end_finished";
+        LIST_END_OF_PARENT = "end_of_parent";
+        LIST_END_PENDING = "end_pending";
+        LIST_FINISHED = "finished";
+        LIST_OF_PARENT = "of_parent";
+        LIST_PENDING = "pending";
+        LIST_RUNNING = "running";
+    }
     "queries" {
         BLOB_BYTES = "blob_bytes";
         BLOBS = "blobs";
@@ -64,11 +76,6 @@ statements! {
         ENTRIES = "entries";
         FIND_TOMBSTONE = "find_tombstone";
         INPUT = "input";
-        LIST_BY_ID = "list_by_id";
-        LIST_FINISHED = "list_finished";
-        LIST_OF_PARENT = "list_of_parent";
-        LIST_PENDING = "list_pending";
-        LIST_RUNNING = "list_running";
         OUTPUT = "output";
         QUEUE_TOTALS = "queue_totals";
         QUEUES = "queues";
@@ -91,9 +98,13 @@ statements! {
         LOCK_EXPIRED_LEASES = "lock_expired_leases";
         ORPHAN_BLOBS = "orphan_blobs";
         PRUNE_OUTPUT = "prune_output";
+        RAISE_FINISHED_EPOCHS = "raise_finished_epochs";
+        RAISE_JOB_EPOCHS = "raise_job_epochs";
+        RAISE_LEASE_EPOCHS = "raise_lease_epochs";
         RECORD_DELETIONS = "record_deletions";
         RETRY_DELETIONS = "retry_deletions";
         ROLL_UP_USAGE = "roll_up_usage";
+        SPLIT_ALL_LEASES = "split_all_leases";
         SPLIT_EXPIRED_LEASES = "split_expired_leases";
         WORK_DIRS = "work_dirs";
     }
@@ -137,15 +148,24 @@ statements! {
         FORGET_REPLICAS = "forget_replicas";
         HEARTBEAT = "heartbeat";
         REPLICAS = "replicas";
+        TAKE_OVER = "take_over";
     }
     "transfer" {
-        COUNT_TOMBSTONES = "count_tombstones";
+        EXPORT_API_KEYS = "export_api_keys";
+        EXPORT_AUDIT = "export_audit";
+        EXPORT_BILLING_EVENTS = "export_billing_events";
+        EXPORT_BLOBS = "export_blobs";
+        EXPORT_ENDPOINTS = "export_endpoints";
+        EXPORT_JOB_IDS = "export_job_ids";
         EXPORT_JOBS = "export_jobs";
-        IMPORT_BLOBS = "import_blobs";
+        EXPORT_LIMIT_COUNTERS = "export_limit_counters";
+        EXPORT_PAUSED_QUEUES = "export_paused_queues";
+        EXPORT_TENANTS = "export_tenants";
+        EXPORT_TOMBSTONES = "export_tombstones";
+        EXPORT_USAGE = "export_usage";
         IMPORT_JOBS = "import_jobs";
+        IMPORT_ROWS = "import_rows";
         IMPORT_STEPS = "import_steps";
-        IMPORT_TOMBSTONES = "import_tombstones";
-        IMPORT_USAGE = "import_usage";
     }
     "schema" {
         BACKEND = "backend";
@@ -156,6 +176,7 @@ statements! {
         RECORD_MIGRATION = "record_migration";
         ROW_SECURITY_WORKS = "row_security_works";
         SCHEMA_VERSION = "schema_version";
+        SERVER_SETTINGS = "server_settings";
     }
 }
 

@@ -1,21 +1,26 @@
-//! Import of jobs from another store.
+//! Import of all data from another store.
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::connection::columns::{Columns, int, millis, read_all, to_json, without_nul};
+use super::connection::columns::{
+    Columns, int, limit, millis, read_all, to_json, unreadable, without_nul,
+};
 use super::connection::error::{PgError, to_store_error};
+use super::connection::params::Param;
 use super::row::JobRow;
 use super::settle::TenantJob;
 use super::{Inner, PostgresStore, maintenance::usage, sql};
-use crate::job::{Fingerprint, JobId, Json, Step, TenantId, Timestamp, UsageRow};
+use crate::job::{Fingerprint, JobId, Json, Step, TenantId, Timestamp};
+use crate::store::StoreError;
 use crate::store::columns::ReadColumns;
-use crate::store::transfer::{ExportedJob, Tombstone, hex};
-use crate::store::{Blob, StoreError};
+use crate::store::transfer::{ExportedJob, ExportedRow, TransferTable, hex};
 
 /// Size in bytes after which a statement that imports steps ends.
 const STEP_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Maximum number of rows of other tables per page.
+const ROWS_MAX: usize = 1_000;
 
 impl PostgresStore {
     /// Returns the stored copies of these jobs.
@@ -35,18 +40,22 @@ impl PostgresStore {
         self.inner.import(parcels).await.map_err(to_store_error)
     }
 
-    /// Imports tombstones. Returns how many of these ids have one now.
-    pub(crate) async fn import_tombstones(&self, gone: &[Tombstone]) -> Result<u64, StoreError> {
-        self.inner.import_tombstones(gone).await.map_err(to_store_error)
+    /// Returns rows of a table after a cursor.
+    pub(crate) async fn export_rows(
+        &self,
+        table: TransferTable,
+        after: &[String],
+    ) -> Result<Vec<ExportedRow>, StoreError> {
+        self.inner.export_rows(table, after).await.map_err(to_store_error)
     }
 
-    /// Imports usage from another store. Returns the number of rows. A repeated import changes nothing.
-    pub(crate) async fn import_usage(
+    /// Imports rows of a table. Rows that exist here are left unchanged.
+    pub(crate) async fn import_rows(
         &self,
-        origin: &str,
-        used: &[(TenantId, UsageRow)],
-    ) -> Result<u64, StoreError> {
-        self.inner.import_usage(origin, used).await.map_err(to_store_error)
+        table: TransferTable,
+        rows: &[ExportedRow],
+    ) -> Result<(), StoreError> {
+        self.inner.import_rows(table, rows).await.map_err(to_store_error)
     }
 
     /// Enqueues the imported jobs.
@@ -78,12 +87,6 @@ impl Inner {
                     parcel.steps.push(step);
                 }
             }
-            for parcel in found.values_mut() {
-                let job = &parcel.entry.job;
-                if job.has_payload || !job.artifacts.is_empty() {
-                    parcel.blobs = self.blobs(&job.tenant, job.id).await?;
-                }
-            }
         }
         Ok(found)
     }
@@ -101,10 +104,6 @@ impl Inner {
         for steps in steps_in_parts(parcels) {
             transaction.query(sql::IMPORT_STEPS, &[&to_json(&steps)?]).await?;
         }
-        let blobs: Vec<Value> = parcels.iter().flat_map(blobs).collect();
-        if !blobs.is_empty() {
-            transaction.query(sql::IMPORT_BLOBS, &[&to_json(&blobs)?]).await?;
-        }
         let used = parcels.iter().filter_map(|parcel| {
             let row = parcel.used.as_ref()?;
             Some(usage::usage_json(&parcel.entry.job.tenant, row))
@@ -117,25 +116,50 @@ impl Inner {
         Ok(taken)
     }
 
-    async fn import_usage(
+    async fn export_rows(
         &self,
-        origin: &str,
-        used: &[(TenantId, UsageRow)],
-    ) -> Result<u64, PgError> {
-        let rows: Vec<Value> =
-            used.iter().map(|(tenant, row)| usage::usage_json(tenant, row)).collect();
-        Ok(self.run(sql::IMPORT_USAGE, &[&to_json(&rows)?, &origin]).await? as u64)
+        table: TransferTable,
+        after: &[String],
+    ) -> Result<Vec<ExportedRow>, PgError> {
+        let count = limit(ROWS_MAX);
+        let mut params: Vec<&dyn Param> = Vec::new();
+        params.extend(after.iter().map(|part| part as &dyn Param));
+        params.push(&count);
+        let rows: Vec<String> = self.all(export_statement(table), &params).await?;
+        rows.iter().map(|row| exported_row(row)).collect()
     }
 
-    async fn import_tombstones(&self, gone: &[Tombstone]) -> Result<u64, PgError> {
-        let tenants: Vec<&str> = gone.iter().map(|gone| gone.tenant.as_str()).collect();
-        let ids: Vec<&str> = gone.iter().map(|gone| gone.id.as_str()).collect();
-        let gone_ats: Vec<i64> = gone.iter().map(|gone| gone.gone_at).collect();
-        let mut connection = self.database.connection().await?;
-        connection.query(sql::IMPORT_TOMBSTONES, &[&tenants, &ids, &gone_ats]).await?;
-        let count = connection.first(sql::COUNT_TOMBSTONES, &[&tenants, &ids]).await?;
-        Ok(count.unwrap_or_default())
+    async fn import_rows(&self, table: TransferTable, rows: &[ExportedRow]) -> Result<(), PgError> {
+        let rows: Vec<_> = rows.iter().map(|row| &row.0).collect();
+        let tables = to_json(&HashMap::from([(table.name(), rows)]))?;
+        self.run(sql::IMPORT_ROWS, &[&tables]).await.map(|_| ())
     }
+}
+
+fn export_statement(table: TransferTable) -> &'static str {
+    match table {
+        TransferTable::PausedQueues => sql::EXPORT_PAUSED_QUEUES,
+        TransferTable::LimitCounters => sql::EXPORT_LIMIT_COUNTERS,
+        TransferTable::Tenants => sql::EXPORT_TENANTS,
+        TransferTable::ApiKeys => sql::EXPORT_API_KEYS,
+        TransferTable::Endpoints => sql::EXPORT_ENDPOINTS,
+        TransferTable::BillingEvents => sql::EXPORT_BILLING_EVENTS,
+        TransferTable::Audit => sql::EXPORT_AUDIT,
+        TransferTable::Usage => sql::EXPORT_USAGE,
+        TransferTable::Tombstones => sql::EXPORT_TOMBSTONES,
+        TransferTable::Blobs => sql::EXPORT_BLOBS,
+        TransferTable::JobIds => sql::EXPORT_JOB_IDS,
+    }
+}
+
+/// Parses a row that Postgres returned as JSON.
+fn exported_row(json: &str) -> Result<ExportedRow, PgError> {
+    let columns: Map<String, Value> = serde_json::from_str(json).map_err(unreadable)?;
+    let columns = columns.into_iter().map(|(column, value)| match value.as_bool() {
+        Some(truth) => (column, u8::from(truth).into()),
+        None => (column, value),
+    });
+    Ok(ExportedRow(columns.collect()))
 }
 
 /// Reads a row of `export_jobs.sql`, without the steps.
@@ -147,8 +171,8 @@ fn parcel(row: &tokio_postgres::Row) -> Result<ExportedJob, PgError> {
     let history = row.stored_history(settled.as_deref(), since.as_deref())?;
     let fingerprint: Option<[u8; 32]> = columns.seek("fingerprint")?.get()?;
     let (entry, fingerprint) = (row.entry, fingerprint.map(Fingerprint::from_bytes));
-    let (steps, blobs) = (Vec::new(), Vec::new());
-    Ok(ExportedJob { entry, fingerprint, input, result, history, steps, blobs, used: None })
+    let steps = Vec::new();
+    Ok(ExportedJob { entry, fingerprint, input, result, history, steps, used: None })
 }
 
 /// Returns the columns of a job by name.
@@ -202,34 +226,6 @@ fn job(parcel: &ExportedJob) -> Result<Value, PgError> {
     }))
 }
 
-/// Returns the columns of a job's blobs by name.
-fn blobs(parcel: &ExportedJob) -> Vec<Value> {
-    let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
-    let bytea = |bytes: &[u8]| format!("\\x{}", hex(bytes));
-    let job = &parcel.entry.job;
-    let blob = |blob: &Blob| {
-        json!({
-            "tenant_id": job.tenant.as_str(),
-            "id": job.id.to_string(),
-            "path": blob.path,
-            "role": blob.role.as_str(),
-            "name": without_nul(&blob.name),
-            "content_type": without_nul(&blob.content_type),
-            "size": int(blob.size),
-            "digest": blob.digest.map(|digest| bytea(&digest)),
-            "wrapped_key": blob.key.as_ref().map(|key| bytea(&key.0)),
-            "stored_at": blob.stored_at.as_millis(),
-            "stored_by": without_nul(&blob.stored_by),
-            "key_destroyed_at": at(blob.key_destroyed_at),
-            "deleted_at": at(blob.deleted_at),
-            "deleted_by": blob.deleted_by.as_deref().map(without_nul),
-            "failures": blob.failures,
-            "failure": blob.failure.as_deref().map(without_nul),
-        })
-    };
-    parcel.blobs.iter().map(blob).collect()
-}
-
 /// Returns the columns of all steps by name, in parts of the size of one statement.
 fn steps_in_parts(parcels: &[ExportedJob]) -> Vec<Vec<Value>> {
     let (mut parts, mut bytes) = (Vec::new(), usize::MAX);
@@ -263,13 +259,25 @@ fn step_row(tenant: &str, id: &str, step: &Step) -> Value {
     })
 }
 
-/// Returns the job in a form that Postgres can store.
-pub(crate) fn fit_for_postgres(mut parcel: ExportedJob) -> ExportedJob {
-    fn fit(text: &mut String) {
-        if text.contains('\0') {
-            *text = without_nul(text).into_owned();
+/// Replaces NUL in a text.
+fn fit(text: &mut String) {
+    if text.contains('\0') {
+        *text = without_nul(text).into_owned();
+    }
+}
+
+/// Returns the row in a form that Postgres can store.
+pub(crate) fn fit_row_for_postgres(mut row: ExportedRow) -> ExportedRow {
+    for value in row.0.values_mut() {
+        if let Value::String(text) = value {
+            fit(text);
         }
     }
+    row
+}
+
+/// Returns the job in a form that Postgres can store.
+pub(crate) fn fit_for_postgres(mut parcel: ExportedJob) -> ExportedJob {
     let job = &mut parcel.entry.job;
     let labels = std::mem::take(&mut job.labels).into_iter().map(|(mut name, mut value)| {
         fit(&mut name);

@@ -2,6 +2,7 @@
 
 pub(crate) mod columns;
 pub(crate) mod error;
+pub(crate) mod log_mark;
 pub(crate) mod open;
 pub(crate) mod readers;
 pub(crate) mod statements;

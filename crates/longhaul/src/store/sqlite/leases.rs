@@ -10,7 +10,7 @@ use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::queries::find;
 use crate::store::sqlite::sql;
-use crate::store::{BlobRole, Checkpoint, LeaseRef, Renewal, Report, StoreError};
+use crate::store::{BlobRole, Checkpoint, CheckpointResult, LeaseRef, Renewal, Report, StoreError};
 
 /// Extends leases.
 pub(crate) fn renew(
@@ -37,11 +37,14 @@ pub(crate) fn report(tx: &Tx<'_>, report: &Report) -> Result<(), SqliteError> {
 }
 
 /// Stores a step's output.
-pub(crate) fn checkpoint(tx: &Tx<'_>, step: &Checkpoint) -> Result<(), SqliteError> {
+pub(crate) fn checkpoint(tx: &Tx<'_>, step: &Checkpoint) -> Result<CheckpointResult, SqliteError> {
     let lease = &step.lease;
-    let cached = tx.caches.leases.borrow().get(lease).map(|row| (row.seq, row.stored.job.attempt));
+    let cached = tx.caches.leases.borrow().get(lease).map(|row| {
+        let job = &row.stored.job;
+        (row.seq, job.attempt, job.cancel_requested_at.is_some())
+    });
     let found = if cached.is_some() { cached } else { find::lease_seq(tx, lease)? };
-    let (seq, attempt) = found.ok_or(StoreError::LeaseLost)?;
+    let (seq, attempt, cancel_requested) = found.ok_or(StoreError::LeaseLost)?;
     let stored = tx.run(
         sql::INSERT_STEP,
         params![
@@ -57,11 +60,11 @@ pub(crate) fn checkpoint(tx: &Tx<'_>, step: &Checkpoint) -> Result<(), SqliteErr
     )?;
     if stored == 1 {
         tx.caches.leases.borrow_mut().count_step(lease);
-        return Ok(());
+        return Ok(CheckpointResult { cancel_requested });
     }
     let stored: Option<(u32, String)> = tx.one(sql::FIND_STEP, params![seq, step.name])?;
     if stored.is_some_and(|(_, output)| output == step.output.as_str()) {
-        return Ok(());
+        return Ok(CheckpointResult { cancel_requested });
     }
     Err(StoreError::StepConflict { name: step.name.clone() }.into())
 }

@@ -27,6 +27,7 @@ pub(crate) fn heartbeat(tx: &Tx<'_>, beat: &Heartbeat) -> Result<(), SqliteError
             beat.concurrency,
             millis(beat.silent_after),
             tx.now.as_millis(),
+            beat.process,
         ],
     )?;
     if written == 1 {
@@ -38,6 +39,14 @@ pub(crate) fn heartbeat(tx: &Tx<'_>, beat: &Heartbeat) -> Result<(), SqliteError
 /// Returns the replicas with a recent heartbeat.
 pub(crate) fn replicas(tx: &Tx<'_>) -> Result<Vec<ReplicaState>, SqliteError> {
     Ok(with_liveness(tx.all(sql::REPLICAS, [])?, tx.now))
+}
+
+/// Removes a replica whose process has ended, and expires its leases.
+pub(crate) fn take_over(tx: &Tx<'_>, replica: &str, run: u64) -> Result<(), SqliteError> {
+    if tx.run(sql::TAKE_OVER, params![replica, run.cast_signed()])? > 0 {
+        tx.run(sql::TAKE_OVER_LEASES, params![replica, tx.now.as_millis()])?;
+    }
+    Ok(())
 }
 
 /// Removes a replica.

@@ -54,6 +54,17 @@ statements! {
         RESUME_QUEUE = "resume_queue";
         SAVE_JOB = "save_job";
     }
+    "lists" {
+        LIST_BY_ID = "by_id";
+        LIST_END_BY_ID = "end_by_id";
+        LIST_END_FINISHED = "end_finished";
+        LIST_END_OF_PARENT = "end_of_parent";
+        LIST_END_PENDING = "end_pending";
+        LIST_FINISHED = "finished";
+        LIST_OF_PARENT = "of_parent";
+        LIST_PENDING = "pending";
+        LIST_RUNNING = "running";
+    }
     "queries" {
         BLOB_BYTES = "blob_bytes";
         BLOBS = "blobs";
@@ -64,13 +75,10 @@ statements! {
         FIND_TOMBSTONE = "find_tombstone";
         INPUT = "input";
         JOB = "job";
-        LIST_BY_ID = "list_by_id";
-        LIST_FINISHED = "list_finished";
-        LIST_OF_PARENT = "list_of_parent";
-        LIST_PENDING = "list_pending";
-        LIST_RUNNING = "list_running";
+        ORIGIN = "origin";
         QUEUE_TOTALS = "queue_totals";
         QUEUES = "queues";
+        READABLE_BLOBS = "readable_blobs";
         RECORD = "record";
         RESULT = "result";
         STEPS = "steps";
@@ -91,6 +99,9 @@ statements! {
         FORGET_TOMBSTONES = "forget_tombstones";
         FORGET_USAGE = "forget_usage";
         INSERT_BLOB = "insert_blob";
+        RAISE_FINISHED_EPOCHS = "raise_finished_epochs";
+        RAISE_JOB_EPOCHS = "raise_job_epochs";
+        RAISE_LEASE_EPOCHS = "raise_lease_epochs";
         RECORD_DELETION = "record_deletion";
         RETRY_DELETION = "retry_deletion";
         WORK_DIRS = "work_dirs";
@@ -131,14 +142,23 @@ statements! {
         FORGET_REPLICAS = "forget_replicas";
         HEARTBEAT = "heartbeat";
         REPLICAS = "replicas";
+        TAKE_OVER = "take_over";
+        TAKE_OVER_LEASES = "take_over_leases";
     }
     "transfer" {
         COUNT_JOBS = "count_jobs";
+        EXPORT_API_KEYS = "export_api_keys";
+        EXPORT_AUDIT = "export_audit";
+        EXPORT_BILLING_EVENTS = "export_billing_events";
+        EXPORT_BLOBS = "export_blobs";
+        EXPORT_ENDPOINTS = "export_endpoints";
+        EXPORT_JOB_IDS = "export_job_ids";
         EXPORT_JOBS = "export_jobs";
+        EXPORT_LIMIT_COUNTERS = "export_limit_counters";
         EXPORT_PAUSED_QUEUES = "export_paused_queues";
+        EXPORT_TENANTS = "export_tenants";
         EXPORT_TOMBSTONES = "export_tombstones";
         EXPORT_USAGE = "export_usage";
-        ORIGIN = "origin";
     }
     "schema" {
         CREATE_QUEUE_INDEX = "create_queue_index";

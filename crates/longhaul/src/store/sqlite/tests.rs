@@ -1,5 +1,6 @@
 //! Tests of behaviour that is specific to SQLite. The conformance suite tests the contract of all stores.
 
+mod backup;
 mod batch;
 mod claim;
 mod log;
@@ -127,6 +128,25 @@ async fn job_that_cannot_be_read_does_not_stop_the_others() {
     // The damaged job is quarantined, and does not use up the limit of the next rescue.
     assert!(store.rescue(1).await.unwrap().is_empty());
     assert_eq!(store.rescue(1).await.unwrap()[0].id, next);
+}
+
+/// A disk that hangs must not cost attempts whose workers could not renew their leases meanwhile.
+#[tokio::test]
+async fn rescue_leaves_leases_that_expired_while_it_waited() {
+    let store = memory();
+    accept(&store, new_job()).await;
+    claim(&store, 1).await;
+    let (release, _) = batch::hold(&store).await;
+    {
+        // Polled once, so that the writer has the request.
+        let mut rescue = std::pin::pin!(store.rescue(10));
+        let waker = std::task::Waker::noop();
+        assert!(rescue.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+        store.clock.advance(LEASE);
+        drop(release);
+        assert!(rescue.await.unwrap().is_empty());
+    }
+    assert_eq!(store.rescue(10).await.unwrap().len(), 1);
 }
 
 /// Regression: five hundred jobs with thousands of steps each were deleted in one transaction.

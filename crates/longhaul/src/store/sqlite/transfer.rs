@@ -1,33 +1,28 @@
 //! Export of all data, page by page, for a copy to another store.
 
-use crate::job::{JobId, Status, TenantId, UsageRow};
+use rusqlite::types::ValueRef;
+use serde_json::Value;
+
+use crate::job::{JobId, Status, TenantId};
 use crate::store::StoreError;
-use crate::store::columns::from_columns;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::connection::columns::limit;
 use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
-use crate::store::sqlite::maintenance::blobs;
 use crate::store::sqlite::queries::find;
 use crate::store::sqlite::row::JobRow;
 use crate::store::sqlite::sql;
-use crate::store::transfer::{ExportedJob, Tombstone};
+use crate::store::transfer::{ExportedJob, ExportedRow, TransferTable, hex};
 
 /// Maximum number of jobs per page.
 const JOBS_MAX: usize = 500;
 /// Size after which a page ends, in bytes.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Maximum number of tombstones per page.
-const TOMBSTONES_MAX: usize = 5_000;
-
-/// Maximum number of usage rows per page.
-const USAGE_MAX: usize = 2_000;
+/// Maximum number of rows of other tables per page.
+const ROWS_MAX: usize = 1_000;
 
 /// Tenant and id of the last job of a page.
 pub(crate) type Cursor = (String, String);
-
-/// A tenant's usage row.
-pub(crate) type TenantUsage = (TenantId, UsageRow);
 
 /// A page of jobs.
 pub(crate) struct ExportPage {
@@ -40,57 +35,72 @@ pub(crate) struct ExportPage {
 impl SqliteStore {
     /// Counts all jobs.
     pub(crate) async fn export_count(&self) -> Result<u64, StoreError> {
-        let counted = self.read(|tx| Ok(tx.one(sql::COUNT_JOBS, [])?)).await?;
+        let counted = self.read_list(|tx| Ok(tx.one(sql::COUNT_JOBS, [])?)).await?;
         Ok(counted.unwrap_or_default())
     }
 
     /// Returns the jobs after a cursor, by tenant and id. Running jobs are released.
     pub(crate) async fn export_jobs(&self, after: Cursor) -> Result<ExportPage, StoreError> {
-        self.read(move |tx| jobs(tx, &after)).await
+        self.read_list(move |tx| jobs(tx, &after)).await
     }
 
-    /// Returns the tombstones after a cursor, by tenant and id.
-    pub(crate) async fn export_tombstones(
+    /// Returns rows of a table after a cursor.
+    pub(crate) async fn export_rows(
         &self,
-        after: Cursor,
-    ) -> Result<Vec<Tombstone>, StoreError> {
-        self.read(move |tx| {
-            let (tenant, id) = (&after.0, &after.1);
-            let page = rusqlite::params![tenant, id, limit(TOMBSTONES_MAX)];
-            Ok(tx.all(sql::EXPORT_TOMBSTONES, page)?)
-        })
-        .await
+        table: TransferTable,
+        after: Vec<String>,
+    ) -> Result<Vec<ExportedRow>, StoreError> {
+        self.read_list(move |tx| Ok(rows(tx, table, &after)?)).await
     }
+}
 
-    /// Returns the identity of this file.
-    pub(crate) async fn origin(&self) -> Result<String, StoreError> {
-        let origin = self.read(|tx| Ok(tx.one(sql::ORIGIN, [])?)).await?;
-        origin.ok_or_else(|| StoreError::Broken("the database has no identity".to_owned()))
+fn export_statement(table: TransferTable) -> &'static str {
+    match table {
+        TransferTable::PausedQueues => sql::EXPORT_PAUSED_QUEUES,
+        TransferTable::LimitCounters => sql::EXPORT_LIMIT_COUNTERS,
+        TransferTable::Tenants => sql::EXPORT_TENANTS,
+        TransferTable::ApiKeys => sql::EXPORT_API_KEYS,
+        TransferTable::Endpoints => sql::EXPORT_ENDPOINTS,
+        TransferTable::BillingEvents => sql::EXPORT_BILLING_EVENTS,
+        TransferTable::Audit => sql::EXPORT_AUDIT,
+        TransferTable::Usage => sql::EXPORT_USAGE,
+        TransferTable::Tombstones => sql::EXPORT_TOMBSTONES,
+        TransferTable::Blobs => sql::EXPORT_BLOBS,
+        TransferTable::JobIds => sql::EXPORT_JOB_IDS,
     }
+}
 
-    /// Returns the usage rows after a row.
-    pub(crate) async fn export_usage(
-        &self,
-        after: Option<TenantUsage>,
-    ) -> Result<Vec<TenantUsage>, StoreError> {
-        self.read(move |tx| {
-            let (tenant, hour, kind, key) = match &after {
-                Some((tenant, row)) => {
-                    (tenant.as_str(), row.hour.as_millis(), row.kind.as_str(), row.key.as_deref())
-                }
-                None => ("", i64::MIN, "", None),
-            };
-            let key = key.unwrap_or_default();
-            let page = rusqlite::params![tenant, hour, kind, key, limit(USAGE_MAX)];
-            Ok(tx.all(sql::EXPORT_USAGE, page)?)
-        })
-        .await
-    }
+/// Reads rows with the names of their columns, so that a new column cannot be left out.
+fn rows(tx: &Tx<'_>, table: TransferTable, after: &[String]) -> rusqlite::Result<Vec<ExportedRow>> {
+    let mut statement = tx.conn.prepare(export_statement(table))?;
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
+    let count = limit(ROWS_MAX);
+    let mut params: Vec<&dyn rusqlite::ToSql> = Vec::new();
+    params.extend(after.iter().map(|part| part as &dyn rusqlite::ToSql));
+    params.push(&count);
+    let exported = statement.query_map(params.as_slice(), |row| {
+        let value = |(index, column): (usize, &String)| {
+            Ok((column.clone(), json_value(index, row.get_ref(index)?)?))
+        };
+        columns.iter().enumerate().map(value).collect::<Result<_, _>>().map(ExportedRow)
+    })?;
+    exported.collect()
+}
 
-    /// Returns the paused queues by tenant and name.
-    pub(crate) async fn export_paused_queues(&self) -> Result<Vec<(String, String)>, StoreError> {
-        self.read(|tx| Ok(tx.all(sql::EXPORT_PAUSED_QUEUES, [])?)).await
-    }
+fn json_value(index: usize, value: ValueRef<'_>) -> rusqlite::Result<Value> {
+    Ok(match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => number.into(),
+        ValueRef::Text(text) => {
+            let text = std::str::from_utf8(text);
+            text.map_err(|error| rusqlite::Error::Utf8Error(index, error))?.into()
+        }
+        ValueRef::Blob(bytes) => format!("\\x{}", hex(bytes)).into(),
+        ValueRef::Real(_) => {
+            let kind = rusqlite::types::Type::Real;
+            return Err(rusqlite::Error::InvalidColumnType(index, String::new(), kind));
+        }
+    })
 }
 
 fn jobs(tx: &Tx<'_>, after: &Cursor) -> Result<ExportPage, SqliteError> {
@@ -121,10 +131,6 @@ fn jobs(tx: &Tx<'_>, after: &Cursor) -> Result<ExportPage, SqliteError> {
     Ok(page)
 }
 
-from_columns! {
-    Tombstone { tenant, id, gone_at }
-}
-
 fn is_named((tenant, id): &Cursor) -> bool {
     TenantId::stored(tenant).is_some() && id.parse::<JobId>().is_ok()
 }
@@ -135,12 +141,6 @@ fn parcel(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<ExportedJob> {
     let JobRow { stored: entry, fingerprint, .. } = row;
     let result =
         if entry.job.status == Status::Completed { tx.one(sql::RESULT, [seq])? } else { None };
-    let (tenant, id) = (entry.job.tenant.clone(), entry.job.id);
-    let blobs = match blobs::blobs(tx, &tenant, id) {
-        Ok(blobs) => blobs,
-        Err(SqliteError::Database(error)) => return Err(error),
-        Err(SqliteError::Rejected(_)) => Vec::new(),
-    };
     Ok(ExportedJob {
         entry,
         fingerprint: Some(fingerprint),
@@ -148,7 +148,6 @@ fn parcel(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<ExportedJob> {
         result,
         history,
         steps: find::steps_of(tx, seq)?,
-        blobs,
         used: None,
     })
 }

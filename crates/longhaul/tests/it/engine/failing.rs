@@ -8,10 +8,10 @@ use longhaul::store::faulty::{FaultPlan, FaultyStore};
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::{Clock, Ctx, Engine, JobError, JobHandle, JobId, Kind, Status, TenantId};
 
-use super::{Counter, START, Signal, at_once, echo};
+use super::{Counter, START, Signal, at_once, echo, gated};
 
 /// Signals when dropped.
-struct OnDrop(Signal);
+pub(super) struct OnDrop(pub(super) Signal);
 
 impl Drop for OnDrop {
     fn drop(&mut self) {
@@ -214,4 +214,64 @@ async fn cancellation_by_a_dropped_caller_still_notifies_watchers() {
         }
         assert_eq!(ended.await.unwrap(), Status::Cancelled);
     }
+}
+
+/// An engine that could not reach its store for minutes, so that its claim loop backs off for 30 s, and a job that waits
+/// for it.
+struct LongOutage {
+    clock: Clock,
+    engine: Engine,
+    began: Signal,
+}
+
+impl LongOutage {
+    async fn new() -> Self {
+        let clock = Clock::manual(START);
+        let store = store(&clock);
+        let faulty = Arc::new(FaultyStore::new(Arc::clone(&store), FaultPlan::none()));
+        let (began, go) = (Signal::new(), Signal::new());
+        let builder =
+            || Engine::builder().clock(clock.clone()).register(gated("work", &began, &go));
+        let engine = builder().store(Arc::clone(&faulty) as Arc<dyn Store>).replica("cut-off");
+        let engine = engine.start().await.unwrap();
+        let api = builder().store(store).replica("api").concurrency(0).start().await.unwrap();
+        faulty.follow(FaultPlan::seeded(0, 1_000));
+        api.submit_raw("work", &()).await.unwrap();
+        // The last second is the one that a backoff lasts in any case.
+        for seconds in [30; 10].into_iter().chain([1]) {
+            clock.advance(Duration::from_secs(seconds));
+            // Lets all tasks run until they wait.
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        }
+        faulty.follow(FaultPlan::none());
+        Self { clock, engine, began }
+    }
+}
+
+#[tokio::test]
+async fn claims_resume_with_the_first_heartbeat_after_a_long_outage() {
+    let outage = LongOutage::new().await;
+    let mut began = std::pin::pin!(outage.began.wait());
+    // Heartbeats have a thread of their own, which may be late: each turn gives it time to run.
+    loop {
+        outage.clock.advance(Duration::from_secs(1));
+        for _ in 0..10_000 {
+            if futures_util::poll!(&mut began).is_ready() {
+                return;
+            }
+            std::thread::yield_now();
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn claims_resume_with_the_first_submission_after_a_long_outage() {
+    let outage = LongOutage::new().await;
+    // Its own job may start without a claim, which leaves the other one. The clock stands still.
+    outage.engine.submit_raw("work", &()).await.unwrap();
+    outage.began.wait().await;
+    outage.began.wait().await;
 }

@@ -120,7 +120,7 @@ async fn job_starts_although_its_caller_stopped_waiting() {
     store.go.send();
     began.wait().await;
     go.send();
-    let page = PageRequest { limit: 2, before: None };
+    let page = PageRequest::new(2, None);
     let jobs = engine.jobs_page(&Filter::default(), &page).await.unwrap().jobs;
     assert_eq!(ended(&engine, jobs[0].id).await.job.status, Status::Completed);
     assert_eq!(store.counts(), (1, 0));

@@ -124,9 +124,12 @@ async fn pending_quota_is_counted_in_memory_and_not_in_the_store() {
     clock.advance(Duration::from_secs(1));
     engine.submit_raw("echo", "a").await.unwrap();
     assert_eq!(counts(), 3);
-    clock.advance(Duration::from_hours(1));
+    clock.advance(Duration::from_secs(59));
     engine.submit_raw("echo", "a").await.unwrap();
     assert_eq!(counts(), 3, "there is plenty of room");
+    clock.advance(Duration::from_hours(1));
+    engine.submit_raw("echo", "a").await.unwrap();
+    assert_eq!(counts(), 4, "the quota of an idle tenant is forgotten");
 }
 
 #[tokio::test]

@@ -5,13 +5,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use longhaul::store::sqlite::SqliteStore;
-use longhaul::store::{Store, StoreError};
+use longhaul::store::{
+    Claim, ClaimResult, KindCapacity, ReplicaStore as _, Store, StoreError, WorkerStore as _,
+};
 use longhaul::{
     BuildError, Clock, Ctx, Engine, EngineBuilder, JobError, JobId, Kind, Status, SubmitError,
     Watcher,
 };
 
-use super::{START, Signal, ended};
+use super::{START, Signal, ended, until};
 use crate::shared_store::SharedStore;
 
 const HURRIED: Duration = Duration::from_millis(50);
@@ -73,6 +75,24 @@ fn paced(reached: &Signal, go: &Signal) -> Kind {
             reached.send();
             go.wait().await;
             Ok::<_, JobError>(42)
+        }
+    })
+}
+
+/// Returns a kind of ten steps, each of which waits for a signal.
+fn ten_steps(reached: &Signal, go: &Signal) -> Kind {
+    let (reached, go) = (reached.clone(), go.clone());
+    Kind::new("ten-steps", move |ctx: Ctx, (): ()| {
+        let (reached, go) = (reached.clone(), go.clone());
+        async move {
+            for number in 0..10 {
+                ctx.step_value(format!("step-{number}"), || async {
+                    reached.send();
+                    go.wait().await;
+                })
+                .await?;
+            }
+            Ok::<_, JobError>(())
         }
     })
 }
@@ -254,4 +274,134 @@ async fn replica_name_of_a_live_process_is_rejected() {
     assert_eq!(holder.heartbeat.pid, std::process::id());
     first.stop().await;
     two.builder(&two.there, "twin").start().await.unwrap();
+}
+
+/// The clock stands still, so that neither the heartbeat of the ended process nor its lease runs out.
+#[tokio::test]
+async fn name_and_jobs_of_an_ended_process_are_taken_over_at_once() {
+    let two = Two::new();
+    let here = two.here().register(super::echo()).start().await.unwrap();
+    let mut heartbeat = here.replicas().await.unwrap().remove(0).heartbeat;
+    // No process can have this id.
+    (heartbeat.run, heartbeat.pid) = (1, u32::try_from(i32::MAX).unwrap());
+    heartbeat.replica = "again".to_owned();
+    two.there.heartbeat(&heartbeat).await.unwrap();
+    let job = here.submit_raw("echo", "a").await.unwrap();
+    let want = Claim {
+        replica: "again".to_owned(),
+        limit: 1,
+        lease: Duration::from_hours(1),
+        kinds: vec![KindCapacity {
+            kind: job.submitted().job.kind.clone(),
+            capacity: 1,
+            code_version: None,
+        }],
+        limits: Arc::default(),
+        queue_capacity: None,
+    };
+    assert_eq!(two.there.claim(&want).await.unwrap().leases.len(), 1);
+
+    let again = two.builder(&two.there, "again").register(super::echo()).start().await.unwrap();
+    let record = ended(&again, job.id()).await;
+    assert_eq!((record.job.status, record.job.attempt), (Status::Completed, 2));
+}
+
+/// No notification arrives, as behind a pooler, and the clock stands still, so that no lease is renewed.
+#[tokio::test]
+async fn job_cancelled_on_another_replica_starts_no_step_after_the_one_under_way() {
+    let two = Two::new();
+    let (reached, go) = (Signal::new(), Signal::new());
+    let there = two.there().register(ten_steps(&reached, &go)).start().await.unwrap();
+    let here = two.here().start().await.unwrap();
+    let job = here.submit_raw("ten-steps", &()).await.unwrap();
+    two.there.hint_at_line();
+    for _ in 0..2 {
+        reached.wait().await;
+        go.send();
+    }
+    reached.wait().await;
+    assert_eq!(job.cancel().await.unwrap().status, Status::Running);
+    for _ in 0..10 {
+        go.send();
+    }
+    assert_eq!(ended(&there, job.id()).await.job.status, Status::Cancelled);
+    assert_eq!(here.steps(job.id()).await.unwrap().len(), 3, "with the step under way");
+    assert!(!reached.is_sent(), "no further step started");
+}
+
+#[tokio::test]
+async fn notification_of_a_cancellation_ends_the_step_under_way_of_that_job_only() {
+    let two = Two::new();
+    let (reached, go) = (Signal::new(), Signal::new());
+    let there = two.there().register(ten_steps(&reached, &go)).start().await.unwrap();
+    let here = two.here().start().await.unwrap();
+    let job = here.submit_raw("ten-steps", &()).await.unwrap();
+    let other = here.submit_raw("ten-steps", &()).await.unwrap();
+    two.there.hint_at_line();
+    for _ in 0..2 {
+        reached.wait().await;
+    }
+    job.cancel().await.unwrap();
+    two.there.hint_at_cancellations();
+    assert_eq!(ended(&there, job.id()).await.job.status, Status::Cancelled);
+    assert!(here.steps(job.id()).await.unwrap().is_empty());
+
+    for _ in 0..10 {
+        go.send();
+    }
+    assert_eq!(ended(&there, other.id()).await.job.status, Status::Completed);
+}
+
+/// A store whose claims wait for a signal before they reach the queue.
+struct SlowClaims {
+    inner: Arc<SharedStore>,
+    sent: Signal,
+    go: Signal,
+}
+
+impl SlowClaims {
+    async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
+        self.sent.send();
+        self.go.wait().await;
+        self.inner.claim(want).await
+    }
+}
+
+longhaul::delegate_store!(impl for SlowClaims, to [inner], except claim);
+
+#[tokio::test]
+async fn job_cancelled_and_resumed_during_a_claim_is_not_cancelled_again() {
+    let two = Two::new();
+    let there = two
+        .there()
+        .kind("patient", |ctx: Ctx, (): ()| async move {
+            ctx.cancelled().await;
+            Err::<(), _>(JobError::retryable("cancelled"))
+        })
+        .start()
+        .await
+        .unwrap();
+    let inner = Arc::clone(&two.here);
+    let slow = Arc::new(SlowClaims { inner, sent: Signal::new(), go: Signal::new() });
+    let here = Engine::builder()
+        .store(Arc::clone(&slow) as Arc<dyn Store>)
+        .clock(two.clock.clone())
+        .replica("here")
+        .kind("patient", |ctx: Ctx, (): ()| async move { ctx.step_value("only", async || 1).await })
+        .start()
+        .await
+        .unwrap();
+    slow.sent.wait().await;
+    let job = there.submit_raw("patient", &()).await.unwrap();
+    until(&job, Status::Running).await;
+
+    // Here, the claim that is under way may have taken the job.
+    here.cancel(job.id()).await.unwrap();
+    two.there.hint_at_cancellations();
+    assert_eq!(ended(&there, job.id()).await.job.status, Status::Cancelled);
+    there.stop().await;
+    here.resume(job.id()).await.unwrap();
+    slow.go.send();
+    let record = ended(&here, job.id()).await;
+    assert_eq!(record.job.status, Status::Completed, "{:?}", record.job.error);
 }

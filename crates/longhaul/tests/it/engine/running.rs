@@ -290,7 +290,7 @@ async fn finished_jobs_are_deleted_when_their_retention_ends() {
     let dropped = engine.submit_raw("quick", &()).await.unwrap();
     kept.result_as::<()>().await.unwrap();
     dropped.result_as::<()>().await.unwrap();
-    let page = PageRequest { limit: 10, before: None };
+    let page = PageRequest::new(10, None);
     assert_eq!(engine.jobs_page(&Filter::default(), &page).await.unwrap().jobs.len(), 2);
     clock.advance(Duration::from_hours(25));
     while engine.jobs_page(&Filter::default(), &page).await.unwrap().jobs.len() > 1 {

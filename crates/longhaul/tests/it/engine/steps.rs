@@ -1,9 +1,12 @@
 use std::future::IntoFuture;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use longhaul::{Ctx, Engine, JobError, Kind, Retry, Status};
 
 use super::{Counter, Signal, at_once, ended, still, until};
+
+const LEASE: Duration = Duration::from_secs(15);
 
 #[tokio::test]
 async fn finished_steps_are_not_repeated() {
@@ -318,4 +321,57 @@ async fn phase_over_the_limit_is_rejected() {
         engine.submit_raw("wordy", &()).await.unwrap().wait().await.unwrap().job.error.unwrap();
     assert_eq!(error.code, "limit");
     assert!(error.message.contains("phase_chars_max"), "{error}");
+}
+
+/// After a pause of the process, a handler may continue before the lease renewer has seen that its lease ran out.
+#[tokio::test]
+async fn step_does_not_start_after_the_lease_has_run_out() {
+    let started_in = Arc::new(Mutex::new(Vec::new()));
+    let (builder, clock) = still();
+    let kind = Kind::new("paused", {
+        let started_in = Arc::clone(&started_in);
+        move |ctx: Ctx, (): ()| {
+            let (started_in, clock) = (Arc::clone(&started_in), clock.clone());
+            async move {
+                if ctx.attempt() == 1 {
+                    clock.advance(LEASE);
+                }
+                let attempt = ctx.attempt();
+                ctx.step_value("only", async || started_in.lock().unwrap().push(attempt)).await
+            }
+        }
+    });
+    let engine = builder.lease(LEASE, LEASE / 3).register(kind).start().await.unwrap();
+    let job = engine.submit_raw("paused", &()).await.unwrap();
+    assert_eq!(ended(&engine, job.id()).await.job.status, Status::Completed);
+    assert_eq!(*started_in.lock().unwrap(), [2]);
+}
+
+#[tokio::test]
+async fn step_is_not_tried_again_after_the_lease_has_run_out() {
+    let tried_in = Arc::new(Mutex::new(Vec::new()));
+    let (builder, clock) = still();
+    let kind = Kind::new("paused", {
+        let tried_in = Arc::clone(&tried_in);
+        move |ctx: Ctx, (): ()| {
+            let (tried_in, clock) = (Arc::clone(&tried_in), clock.clone());
+            async move {
+                let attempt = ctx.attempt();
+                ctx.step("only", || async {
+                    tried_in.lock().unwrap().push(attempt);
+                    if attempt == 1 {
+                        clock.advance(LEASE);
+                        return Err(JobError::retryable("line cut"));
+                    }
+                    Ok(())
+                })
+                .retry(at_once(3))
+                .await
+            }
+        }
+    });
+    let engine = builder.lease(LEASE, LEASE / 3).register(kind).start().await.unwrap();
+    let job = engine.submit_raw("paused", &()).await.unwrap();
+    assert_eq!(ended(&engine, job.id()).await.job.status, Status::Completed);
+    assert_eq!(*tried_in.lock().unwrap(), [1, 2]);
 }

@@ -36,8 +36,14 @@ pub(super) fn of(state: &State, tenant: &TenantId, now: Timestamp) -> Vec<QueueS
 }
 
 /// Returns the totals of up to `limit` queues over all tenants.
-pub(super) fn totals(state: &State, limit: usize) -> Vec<QueueTotal> {
-    let empty = |name: &Name| QueueTotal { name: name.clone(), paused: 0, pending: 0, running: 0 };
+pub(super) fn totals(state: &State, limit: usize, now: Timestamp) -> Vec<QueueTotal> {
+    let empty = |name: &Name| QueueTotal {
+        name: name.clone(),
+        paused: 0,
+        pending: 0,
+        running: 0,
+        oldest_due_at: None,
+    };
     let mut totals: BTreeMap<Name, QueueTotal> = BTreeMap::new();
     for (_, name) in state.paused.iter().filter(|(tenant, _)| !tenant.is_outbox()) {
         totals.entry(name.clone()).or_insert_with(|| empty(name)).paused += 1;
@@ -52,6 +58,10 @@ pub(super) fn totals(state: &State, limit: usize) -> Vec<QueueTotal> {
         let total = totals.entry(job.queue.clone()).or_insert_with(|| empty(&job.queue));
         total.pending += pending;
         total.running += running;
+        if pending > 0 && job.run_at <= now {
+            let oldest = total.oldest_due_at.into_iter().chain([job.run_at]).min();
+            total.oldest_due_at = oldest;
+        }
     }
     let mut totals: Vec<QueueTotal> = totals.into_values().collect();
     totals.sort_by_key(|total| std::cmp::Reverse(total.pending + total.running));

@@ -10,8 +10,8 @@ use longhaul::job::{JobId, TenantId, Timestamp};
 use longhaul::store::conformance::StoreHarness;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::{
-    ChangeNotifications, Checkpoint, Claim, ClaimResult, LeaseRef, Report, SettleResult,
-    Settlement, Store, StoreError, WorkerStore,
+    ChangeNotifications, Checkpoint, CheckpointResult, Claim, ClaimResult, LeaseRef, Report,
+    SettleResult, Settlement, Store, StoreError, WorkerStore,
 };
 use tokio::sync::Notify;
 
@@ -102,7 +102,7 @@ impl AlternatingStore {
         split!(self, reports, report)
     }
 
-    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError> {
+    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<CheckpointResult, StoreError> {
         self.other(&checkpoint.lease).checkpoint(checkpoint).await
     }
 

@@ -1,5 +1,6 @@
 //! A Postgres cluster for one test, which can be stopped, crashed, copied and reconfigured.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -9,6 +10,8 @@ use tempfile::TempDir;
 pub(crate) struct Cluster {
     folder: TempDir,
     url: String,
+    /// Environment of the server.
+    env: Vec<(&'static str, OsString)>,
 }
 
 fn script() -> PathBuf {
@@ -16,13 +19,27 @@ fn script() -> PathBuf {
 }
 
 fn run(arguments: &[&str]) -> Output {
-    let output = Command::new(script()).args(arguments).output().unwrap();
+    run_with(arguments, &[])
+}
+
+fn run_with(arguments: &[&str], env: &[(&str, OsString)]) -> Output {
+    let env = env.iter().map(|(name, value)| (name, value));
+    let output = Command::new(script()).args(arguments).envs(env).output().unwrap();
     assert!(
         output.status.success(),
         "scripts/postgres {arguments:?}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
     output
+}
+
+/// Returns the path of libfaketime, which `scripts/setup-test` installs with faketime.
+fn libfaketime() -> PathBuf {
+    let folders = std::fs::read_dir("/usr/lib").unwrap().map(|folder| folder.unwrap().path());
+    folders
+        .map(|folder| folder.join("faketime/libfaketime.so.1"))
+        .find(|path| path.exists())
+        .expect("faketime should be installed: scripts/setup-test installs it")
 }
 
 impl Cluster {
@@ -33,13 +50,40 @@ impl Cluster {
         cluster
     }
 
+    /// Creates a cluster whose clock [`Cluster::set_clock`] changes, and starts it under libfaketime.
+    pub(crate) fn start_with_clock(settings: &[&str]) -> Self {
+        let mut cluster = Self::in_folder();
+        let clock = cluster.clock_file();
+        cluster.set_clock(0);
+        cluster.env = vec![
+            ("LD_PRELOAD", libfaketime().into()),
+            ("FAKETIME_TIMESTAMP_FILE", clock.into()),
+            ("FAKETIME_NO_CACHE", "1".into()),
+            ("DONT_FAKE_MONOTONIC", "1".into()),
+        ];
+        cluster.start_again(settings);
+        cluster
+    }
+
+    /// Sets the cluster's clock so many seconds ahead of the machine's.
+    pub(crate) fn set_clock(&self, seconds: i64) {
+        let (next, clock) = (self.folder().join("clock.next"), self.clock_file());
+        std::fs::write(&next, format!("{seconds:+}\n")).unwrap();
+        // Renamed, because the server may read the file at any time.
+        std::fs::rename(next, clock).unwrap();
+    }
+
+    fn clock_file(&self) -> PathBuf {
+        self.folder().join("clock")
+    }
+
     /// Creates a folder that the cluster's owner can enter, without a cluster.
     pub(crate) fn in_folder() -> Self {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let everybody = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(folder.path(), everybody).unwrap();
-        Self { folder, url: String::new() }
+        Self { folder, url: String::new(), env: Vec::new() }
     }
 
     /// Starts the cluster after a stop or a crash.
@@ -47,7 +91,7 @@ impl Cluster {
         let home = self.home();
         let mut arguments = vec!["start", &home];
         arguments.extend(settings);
-        let output = run(&arguments);
+        let output = run_with(&arguments, &self.env);
         String::from_utf8(output.stdout).unwrap().trim().clone_into(&mut self.url);
     }
 

@@ -33,6 +33,19 @@ impl TestDatabase {
         format!("{cluster}/{}", self.name)
     }
 
+    /// Copies the database, like a backup that is restored beside it. Closes all connections.
+    pub(crate) async fn copy(&self) -> Self {
+        let name = format!("test_{:016x}", rand::random::<u64>());
+        let close = format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'",
+            self.name
+        );
+        self.administer(&close).await;
+        let copy = Self { admin: self.admin.clone(), name };
+        copy.administer(&format!("CREATE DATABASE {} TEMPLATE {}", copy.name, self.name)).await;
+        copy
+    }
+
     /// Opens a connection that the store does not use.
     pub(crate) async fn connect(&self) -> tokio_postgres::Client {
         connect(&self.url()).await

@@ -9,7 +9,7 @@ use longhaul::job::TenantId;
 use longhaul::store::JobStore as _;
 use longhaul::store::StoreError;
 use longhaul::store::conformance::StoreHarness;
-use longhaul::store::postgres::PostgresStore;
+use longhaul::store::postgres::{PostgresStore, inspect};
 use tokio::sync::mpsc;
 
 use super::cluster::Cluster;
@@ -50,6 +50,18 @@ async fn standby_of(primary: &Cluster) -> Cluster {
     })
     .await;
     standby
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn asynchronous_standby_is_reported() {
+    let primary = Cluster::start(&["shared_buffers=32MB"]);
+    let _standby = standby_of(&primary).await;
+    let reported = async || inspect(primary.url()).await.unwrap().asynchronous_standbys;
+    assert_eq!(reported().await, 0, "each commit waits for the standby");
+    let admin = connect(primary.url()).await;
+    admin.batch_execute("ALTER SYSTEM RESET synchronous_standby_names").await.unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    until("the new setting", async || (reported().await == 1).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,9 +1,9 @@
-//! A proxy between a store and its database that loses messages on command.
+//! A proxy between a store and its database that loses messages or freezes connections on command.
 //!
 //! It parses the Postgres protocol far enough to map messages to statements, so that a test can
 //! name "the response to COMMIT" instead of "the fourth packet".
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,6 +21,8 @@ pub(crate) enum LostMessage {
     Question,
     /// The server has executed the statement, and the client never receives the response.
     Answer,
+    /// All existing connections stay open and carry nothing from now on.
+    Everything,
 }
 
 /// A proxy in front of one server. Stops when dropped.
@@ -36,6 +38,19 @@ struct ProxyState {
     plan: Mutex<Option<(LostMessage, String)>>,
     losses: watch::Sender<usize>,
     stalled: watch::Sender<bool>,
+    connections: watch::Sender<Connections>,
+}
+
+/// Connections, numbered in the order of their beginning.
+#[derive(Debug, Default)]
+struct Connections {
+    begun: usize,
+    /// Those that the client has not closed.
+    open: BTreeSet<usize>,
+    /// Those with smaller numbers carry nothing.
+    frozen: usize,
+    /// The one whose statement froze all.
+    freezer: Option<usize>,
 }
 
 impl Proxy {
@@ -48,6 +63,7 @@ impl Proxy {
             plan: Mutex::default(),
             losses: watch::Sender::new(0),
             stalled: watch::Sender::new(false),
+            connections: watch::Sender::default(),
         });
         let accepting = tokio::spawn({
             let shared = Arc::clone(&shared);
@@ -78,9 +94,44 @@ impl Proxy {
         *self.shared.losses.borrow()
     }
 
+    /// Waits until a message was lost.
+    pub(crate) async fn lost(&self) {
+        self.shared.losses.subscribe().wait_for(|losses| *losses > 0).await.unwrap();
+    }
+
     /// Stops all traffic without closing connections.
     pub(crate) fn stall(&self) {
         self.shared.stalled.send_replace(true);
+    }
+
+    /// Freezes all existing connections for good: they stay open and carry nothing, not even that the client closes
+    /// one. New ones work.
+    pub(crate) fn freeze(&self) {
+        self.shared.freeze(None);
+    }
+
+    /// Freezes all existing connections when the next statement that contains `text` arrives, which the server does
+    /// not receive.
+    pub(crate) fn freeze_at(&self, text: &str) {
+        self.lose(LostMessage::Everything, text);
+    }
+
+    /// Waits until the client has closed the connection whose statement froze all.
+    pub(crate) async fn freezer_closed(&self) {
+        let mut connections = self.shared.connections.subscribe();
+        let is_closed = |connections: &Connections| {
+            connections.freezer.is_some_and(|number| !connections.open.contains(&number))
+        };
+        connections.wait_for(is_closed).await.unwrap();
+    }
+
+    /// Waits until the client has closed all frozen connections.
+    pub(crate) async fn frozen_connections_closed(&self) {
+        let mut connections = self.shared.connections.subscribe();
+        let are_closed = |connections: &Connections| {
+            connections.open.range(..connections.frozen).next().is_none()
+        };
+        connections.wait_for(are_closed).await.unwrap();
     }
 
     /// Resumes the traffic.
@@ -116,6 +167,26 @@ impl ProxyState {
         self.losses.send_modify(|losses| *losses += 1);
     }
 
+    fn freeze(&self, freezer: Option<usize>) {
+        self.connections.send_modify(|connections| {
+            connections.frozen = connections.begun;
+            connections.freezer = freezer;
+        });
+    }
+
+    /// Records that the client has closed a connection.
+    fn close(&self, number: usize) {
+        self.connections.send_modify(|connections| {
+            connections.open.remove(&number);
+        });
+    }
+
+    /// Waits until the connection with this number is frozen.
+    async fn frozen(&self, number: usize) {
+        let mut connections = self.connections.subscribe();
+        connections.wait_for(|connections| number < connections.frozen).await.unwrap();
+    }
+
     async fn pass(&self) {
         self.stalled.subscribe().wait_for(|stalled| !stalled).await.unwrap();
     }
@@ -128,19 +199,26 @@ async fn serve(client: TcpStream, shared: Arc<ProxyState>) {
     server.set_nodelay(true).unwrap();
     let ((from_client, to_client), (from_server, to_server)) =
         (client.into_split(), server.into_split());
+    let mut number = 0;
+    shared.connections.send_modify(|connections| {
+        number = connections.begun;
+        connections.begun += 1;
+        connections.open.insert(number);
+    });
     let swallow = AtomicBool::new(false);
     // When one direction ends, the other is dropped, which closes both connections.
     tokio::select! {
-        _ = up(BufReader::new(from_client), to_server, &shared, &swallow) => {}
-        _ = down(BufReader::new(from_server), to_client, &shared, &swallow) => {}
+        _ = up(BufReader::new(from_client), to_server, (&shared, number), &swallow) => {}
+        _ = down(BufReader::new(from_server), to_client, (&shared, number), &swallow) => {}
     }
+    shared.close(number);
 }
 
 /// Forwards messages from the client to the server.
 async fn up(
     mut from: BufReader<OwnedReadHalf>,
     mut to: OwnedWriteHalf,
-    shared: &ProxyState,
+    (shared, number): (&ProxyState, usize),
     swallow: &AtomicBool,
 ) -> io::Result<()> {
     let mut prepared: HashMap<String, String> = HashMap::new();
@@ -148,7 +226,16 @@ async fn up(
     let hello = message(&mut from, false).await?;
     to.write_all(&hello).await?;
     loop {
-        let asked = message(&mut from, true).await?;
+        let asked = tokio::select! {
+            biased;
+            () = shared.frozen(number) => {
+                until_closed(&mut from).await?;
+                shared.close(number);
+                // The server does not learn of it.
+                std::future::pending().await
+            }
+            asked = message(&mut from, true) => asked?,
+        };
         shared.pass().await;
         let mut texts = asked[5..].split(|byte| *byte == 0).map(String::from_utf8_lossy);
         let mut text = || texts.next().unwrap_or_default().into_owned();
@@ -170,6 +257,11 @@ async fn up(
                 return Ok(());
             }
             Some(LostMessage::Answer) => swallow.store(true, Ordering::SeqCst),
+            Some(LostMessage::Everything) => {
+                shared.freeze(Some(number));
+                shared.count();
+                continue;
+            }
             None => {}
         }
         to.write_all(&asked).await?;
@@ -180,11 +272,15 @@ async fn up(
 async fn down(
     mut from: BufReader<OwnedReadHalf>,
     mut to: OwnedWriteHalf,
-    shared: &ProxyState,
+    (shared, number): (&ProxyState, usize),
     swallow: &AtomicBool,
 ) -> io::Result<()> {
     loop {
-        let answered = message(&mut from, true).await?;
+        let answered = tokio::select! {
+            biased;
+            () = shared.frozen(number) => std::future::pending().await,
+            answered = message(&mut from, true) => answered?,
+        };
         shared.pass().await;
         if swallow.load(Ordering::SeqCst) {
             // Ready for queries outside a transaction, so the statement is done.
@@ -196,6 +292,11 @@ async fn down(
             to.write_all(&answered).await?;
         }
     }
+}
+
+/// Reads and discards everything until the connection is closed.
+async fn until_closed(from: &mut BufReader<OwnedReadHalf>) -> io::Result<()> {
+    tokio::io::copy(from, &mut tokio::io::sink()).await.map(drop)
 }
 
 /// Reads one message in its wire format.

@@ -123,7 +123,7 @@ async fn replica_role_without_tables_gets_row_security_at_the_owners_next_start(
     assert_eq!(inspect(&url).await.unwrap().row_security, RowSecurity::Active);
     let bench = open(&url, &clock).await;
     let job = bench.pending().await;
-    let page = PageRequest { before: None, limit: 10 };
+    let page = PageRequest::new(10, None);
     let listed = bench.store().jobs(&job.tenant, &Filter::default(), &page).await.unwrap();
     assert!(listed.jobs.contains(&job));
 }

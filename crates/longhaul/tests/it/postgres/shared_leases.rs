@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use longhaul::Clock;
 use longhaul::job::{JobId, Status, TenantId};
 use longhaul::store::conformance::{LEASE, StoreHarness, done, failed_for_good, settlement};
@@ -58,6 +59,17 @@ impl SharingStore {
 
     async fn status(&self, id: JobId) -> Status {
         self.bench.record(id).await.job.status
+    }
+
+    /// Waits until so many sessions of stores wait for locks.
+    async fn sessions_wait(&self, sessions: i64) {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+            AND application_name = 'longhaul' AND wait_event_type = 'Lock'";
+        until("sessions to wait", async || {
+            let found: i64 = self.onlooker.query_one(sql, &[]).await.unwrap().get(0);
+            (found >= sessions).then_some(())
+        })
+        .await;
     }
 }
 
@@ -125,6 +137,51 @@ async fn cancellation_of_a_job_with_a_shared_lease_concerns_only_this_job() {
     assert_eq!(store.leases().await, (0, 0));
 }
 
+/// A call that a worker makes with its lease. Returns whether it was accepted.
+type LeaseCall = fn(Arc<StoreHarness>, Lease) -> BoxFuture<'static, bool>;
+
+/// Regression: a call found no lease of its job, and then no shared lease, because another call had split it in between.
+/// It reported the lease as lost, and the attempt was dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shared_lease_that_is_split_during_a_call_is_not_lost() {
+    let store = SharingStore::new().await;
+    let calls: [LeaseCall; 3] = [
+        |bench, lease| {
+            Box::pin(async move {
+                let renewed = bench.store().renew(vec![lease.to_ref()], LEASE).await.unwrap();
+                renewed == [Renewal::Kept { cancel_requested: false }]
+            })
+        },
+        |bench, lease| {
+            Box::pin(async move { bench.step(&lease, 0, "extract", "12").await.is_ok() })
+        },
+        |bench, lease| {
+            Box::pin(async move {
+                bench.store().record_work_dir(&lease.to_ref(), "/tmp/job", "here").await.is_ok()
+            })
+        },
+    ];
+    for (number, call) in calls.into_iter().enumerate() {
+        // So that the claim shares leases, although the last one was split.
+        store.bench.advance(std::time::Duration::from_mins(1));
+        let leases = store.claim().await;
+        assert_eq!(store.leases().await, (1, 0));
+        let mut foreign = store.database.connect().await;
+        // Holds the call back when it looks for a shared lease: it has found no other one by then.
+        let gate = foreign.transaction().await.unwrap();
+        let lock = "LOCK TABLE longhaul.shared_leases IN ACCESS EXCLUSIVE MODE";
+        gate.batch_execute(lock).await.unwrap();
+        let called = tokio::spawn(call(Arc::clone(&store.bench), leases[0].clone()));
+        store.sessions_wait(1).await;
+        let split = "SELECT longhaul.split_leases(array_agg(tenant_id), array_agg(last_id))
+            FROM longhaul.shared_leases";
+        gate.execute(split, &[]).await.unwrap();
+        gate.commit().await.unwrap();
+        assert!(called.await.unwrap(), "call {number}");
+        store.settle(&leases).await;
+    }
+}
+
 /// The other process reads the job from the database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn job_with_an_expired_shared_lease_is_rescued_and_its_worker_fenced() {
@@ -182,21 +239,12 @@ async fn split_of_a_shared_lease_waits_for_settlements() {
         let (bench, lease) = (Arc::clone(&store.bench), leases[0].clone());
         async move { bench.settle(&lease, done()).await }
     });
-    let waiting = async |sessions: i64| {
-        let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-            AND application_name = 'longhaul' AND wait_event_type = 'Lock'";
-        until("sessions to wait", async || {
-            let found: i64 = store.onlooker.query_one(sql, &[]).await.unwrap().get(0);
-            (found >= sessions).then_some(())
-        })
-        .await;
-    };
-    waiting(1).await;
+    store.sessions_wait(1).await;
     let cancelling = tokio::spawn({
         let bench = Arc::clone(&store.bench);
         async move { bench.store().cancel(&home(), ended).await }
     });
-    waiting(2).await;
+    store.sessions_wait(2).await;
     gate.rollback().await.unwrap();
     assert_eq!(settling.await.unwrap().unwrap().status, Status::Completed);
     let answer = cancelling.await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::job::TenantId;
-use longhaul::store::conformance::{LEASE, StoreHarness, done};
+use longhaul::store::conformance::{LEASE, StoreHarness, TICK, done};
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::{Renewal, StoreError};
 
@@ -82,4 +82,33 @@ async fn leases_are_renewed_while_every_other_connection_waits() {
     for read in waiting {
         assert_eq!(read.await.unwrap().unwrap(), lease.input);
     }
+}
+
+/// A rescue that waits for the database must not end leases that their workers could not renew meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rescue_leaves_leases_that_expired_while_it_waited() {
+    let database = Arc::new(TestDatabase::create().await);
+    let clock = StoreHarness::clock();
+    let store = PostgresStore::open(&database.url(), clock.clone()).await.unwrap();
+    let harness = StoreHarness::new(store, clock).keeping(Arc::clone(&database));
+    harness.running().await;
+    let foreign = database.connect().await;
+    foreign.batch_execute("BEGIN; LOCK TABLE longhaul.leases").await.unwrap();
+    let rescue = tokio::spawn({
+        let store = harness.store();
+        async move { store.rescue(10).await }
+    });
+    let onlooker = database.connect().await;
+    let waiting = async || -> Option<i32> {
+        let sql = "SELECT pid FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        onlooker.query_opt(sql, &[]).await.unwrap().map(|row| row.get(0))
+    };
+    let pid = until("a rescue that waits for the lock", waiting).await;
+    harness.advance(LEASE + TICK);
+    // The rescue is repeated, and finds an expired lease.
+    onlooker.execute("SELECT pg_terminate_backend($1)", &[&pid]).await.unwrap();
+    foreign.batch_execute("COMMIT").await.unwrap();
+    assert!(rescue.await.unwrap().unwrap().is_empty());
+    assert_eq!(harness.store().rescue(10).await.unwrap().len(), 1);
 }

@@ -319,7 +319,7 @@ impl Simulation {
     /// Checks that each tenant's list holds exactly the jobs of that tenant.
     pub(crate) async fn look_at_lists(&mut self) -> CheckResult {
         let tenant = self.some_tenant();
-        let page = PageRequest { limit: 10_000, before: None };
+        let page = PageRequest { examined_max: 10_000, ..PageRequest::new(10_000, None) };
         let page = self.truth().jobs(&tenant, &Filter::default(), &page).await;
         let page = page.map_err(|error| Violation(format!("list: {error}")))?;
         let listed: Vec<JobId> = page.jobs.iter().map(|job| job.id).collect();

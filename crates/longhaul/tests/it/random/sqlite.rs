@@ -19,12 +19,13 @@ pub(crate) struct OnDisk {
 
 impl OnDisk {
     pub(crate) fn new() -> Self {
-        Self { folders: vec![tempfile::tempdir().unwrap()], left: &["jobs.db", "jobs.db-wal"] }
+        let left = &["jobs.db", "jobs.db-wal", "jobs.db.open"];
+        Self { folders: vec![tempfile::tempdir().unwrap()], left }
     }
 
     /// Simulates a disk that reports a sync without doing it, so that the checker must catch the loss.
     pub(crate) fn that_loses_its_log() -> Self {
-        Self { left: &["jobs.db"], ..Self::new() }
+        Self { left: &["jobs.db", "jobs.db.open"], ..Self::new() }
     }
 
     fn path(&self) -> PathBuf {

@@ -9,7 +9,8 @@ use longhaul::job::{
 use longhaul::store::WorkerStore as _;
 use longhaul::store::conformance::{LEASE, demo, json};
 use longhaul::store::{
-    Checkpoint, Claim, FlowLimit, KindCapacity, Lease, Renewal, Report, Settlement, StoreError,
+    Checkpoint, CheckpointResult, Claim, FlowLimit, KindCapacity, Lease, Renewal, Report,
+    Settlement, StoreError,
 };
 use rand::RngExt;
 
@@ -184,8 +185,12 @@ impl Simulation {
         self.log(&format!("checkpoint {id}@{} {name}={output:?}: {answer:?}", lease.epoch));
         self.check_write(&lease, &answer)?;
         let differs = stored.as_ref().is_some_and(|(_, stored)| *stored != output);
+        let asked = self.jobs[&id].record.job.cancel_requested_at.is_some();
         match &answer {
-            Ok(()) => ensure!(!differs, "[4] {name} of {id} was stored as {stored:?}"),
+            Ok(CheckpointResult { cancel_requested }) => {
+                ensure!(!differs, "[4] {name} of {id} was stored as {stored:?}");
+                ensure!(*cancel_requested == asked, "[15] {id}: {answer:?}");
+            }
             Err(StoreError::StepConflict { .. }) => ensure!(differs, "[4] {name} of {id}"),
             Err(StoreError::LeaseLost | StoreError::Unavailable(_)) => {}
             Err(error) => return Err(Violation(format!("checkpoint: {error}"))),

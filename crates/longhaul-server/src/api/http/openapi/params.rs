@@ -33,7 +33,7 @@ pub(crate) struct JobListParams {
     label: Option<String>,
     /// Only jobs submitted at or after this instant.
     created_after: Option<Instant>,
-    /// Page size. The maximum is that of the default configuration.
+    /// Maximum page size. The maximum is that of the default configuration.
     #[param(minimum = 1, maximum = 1_000, default = 50)]
     limit: Option<u32>,
     /// `nextCursor` of the previous page.

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: ListArgs, client: &Client, ui: &mut Ui<'_>) -> Cli
         created_after: None,
     };
     let request = ListRequest { filter, limit: Some(args.limit), cursor: args.cursor };
-    let list = client.list(&request).await?;
+    let list = client.list_all(&request).await?;
     ui.list(&list, &list.jobs, "no matching jobs")?;
     if let Some(cursor) = list.next_cursor {
         ui.dim_note(&format!("next page: --cursor {cursor}"));

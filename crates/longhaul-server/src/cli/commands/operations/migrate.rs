@@ -42,7 +42,7 @@ pub(crate) async fn run(args: MigrateArgs, ui: &mut Ui<'_>) -> CliResult<()> {
         Database::Postgres(url) => {
             let migrated = postgres::migrate(url.expose())
                 .await
-                .map_err(|error| anyhow::Error::from(StartError::postgres(url.expose(), error)))?;
+                .map_err(|error| anyhow::Error::from(StartError::postgres(error)))?;
             // Without the password, which may also be in the query.
             let shown = longhaul_client::without_password(url.expose());
             let address = shown.split('?').next().unwrap_or_default().to_owned();

@@ -31,6 +31,9 @@ pub(crate) struct ServeArgs {
         help = "Database: sqlite:PATH, memory or postgres://… [default: SQLite in the data directory]"
     )]
     database: Option<String>,
+    /// Time to wait for a Postgres server that is down or starting; 0s does not wait [default: 60s]
+    #[arg(long, value_name = "DURATION")]
+    wait_for_database: Option<String>,
     #[arg(
         long,
         value_name = "URL",
@@ -46,10 +49,11 @@ pub(crate) struct ServeArgs {
 }
 
 pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> CliResult<()> {
-    let ServeArgs { listen, data, config, database, blobs, role, replica } = args;
+    let ServeArgs { listen, data, config, database, wait_for_database, blobs, role, replica } =
+        args;
     let listen = listen.map(|address| address.to_string());
     let role = role.map(|role| role.as_str().to_owned());
-    let flags = Flags { listen, data, database, blobs, role, replica };
+    let flags = Flags { listen, data, database, wait_for_database, blobs, role, replica };
     let (config, _) = Config::load(&Sources::of_process(config, flags)).map_err(|errors| {
         let hint = "`longhaul doctor` shows every value and its origin";
         CliError::usage_with_hint(errors.to_string(), hint)
@@ -58,7 +62,7 @@ pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> CliResult<()> {
     hide_memory();
     // Before anything else, so that no signal is lost.
     let stop = stop_on_signal().map_err(anyhow::Error::from)?;
-    // A start may wait until the name of a killed process is free.
+    // A start may wait for the database, or until the name of a killed process is free.
     let Some(started) = stop.run_until_cancelled(Box::pin(Server::start(&config))).await else {
         return Ok(());
     };

@@ -69,10 +69,18 @@ pub(crate) async fn run(args: DeliveriesArgs, client: &Client, ui: &mut Ui<'_>) 
     let all = DeliveriesCommand::List { status: None, endpoint: None, job: None, cursor: None };
     match args.command.unwrap_or(all) {
         DeliveriesCommand::List { status, endpoint, job, cursor } => {
-            let (endpoint, cursor) = (endpoint.as_deref(), cursor.as_deref());
-            let page = match job {
-                Some(job) => client.job_deliveries(&job, cursor).await?,
-                None => client.deliveries(status, endpoint, cursor).await?,
+            let mut cursor = cursor;
+            let page = loop {
+                let (endpoint, from) = (endpoint.as_deref(), cursor.as_deref());
+                let page = match &job {
+                    Some(job) => client.job_deliveries(job, from).await?,
+                    None => client.deliveries(status, endpoint, from).await?,
+                };
+                // A page without matching deliveries may have a next one.
+                if !page.deliveries.is_empty() || page.next_cursor.is_none() {
+                    break page;
+                }
+                cursor = page.next_cursor;
             };
             ui.list(&page, &page.deliveries, "no deliveries")?;
             if let Some(cursor) = &page.next_cursor {

@@ -32,6 +32,17 @@ async fn job_pages_are_newest_first_and_contain_every_job_once() {
 }
 
 #[tokio::test]
+async fn page_without_matches_is_empty_and_has_a_cursor() {
+    let server = TestServer::start().await;
+    let labelled = server.one_job_among_thousands(json!({"team": "blue"})).await;
+    let first = list(&server, "label.team=blue&limit=10").await;
+    assert_eq!(first["jobs"], json!([]));
+    let next = first["nextCursor"].as_str().unwrap();
+    let second = list(&server, &format!("label.team=blue&limit=10&cursor={next}")).await;
+    assert_eq!((ids(&second), &second["nextCursor"]), (vec![labelled.as_str()], &json!(null)));
+}
+
+#[tokio::test]
 async fn job_list_has_every_field_except_the_result() {
     let server = TestServer::start().await;
     let job = server.run("echo", json!("secret")).await;

@@ -1,11 +1,13 @@
 //! Maintenance of lane cursors: each lane's `due_at` stays close to its first job.
 //!
 //! Claims read a lane from its cursor on, so that they do not scan the dead rows of claimed jobs. Cursors
-//! advance without locks; two later checks find jobs that were enqueued at the same moment.
+//! advance without locks; two later checks find jobs that were enqueued at the same moment. Lanes that stay empty are
+//! deleted.
 
 use std::time::Duration;
 
 use crate::job::Timestamp;
+use crate::metrics;
 use crate::store::columns::from_columns;
 use crate::store::postgres::batch::columns;
 use crate::store::postgres::connection::error::PgError;
@@ -17,6 +19,9 @@ const ADVANCE_INTERVAL: Duration = Duration::from_secs(2);
 const RECHECK_FOR: Duration = Duration::from_mins(1);
 /// Interval between two checks of all lanes from their very beginning.
 const VERIFY_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Time for which an empty lane is kept: longer than the checks above, so that they find a job that was being enqueued.
+const EMPTY_LANE_KEPT: Duration = Duration::from_hours(1);
 
 /// State of a replica's cursor maintenance.
 #[derive(Debug, Default)]
@@ -77,8 +82,9 @@ impl Inner {
         if is_due(cursors.verified_at, VERIFY_INTERVAL, now) {
             cursors.verified_at = Some(now);
             rewound += connection.query(sql::VERIFY_LANES, &[]).await?.len();
-            // Clocks of machines drift apart by seconds a day.
-            self.sync_clock().await?;
+            let empty_since = now.before(EMPTY_LANE_KEPT);
+            let active: Option<i64> = connection.first(sql::FORGET_LANES, &[&empty_since]).await?;
+            metrics::active_lanes(active.unwrap_or_default());
         }
         for range in connection.all(sql::ADVANCE_LANES, &[&now]).await? {
             cursors.skipped.push(SkippedRange { range, advanced_at: now });

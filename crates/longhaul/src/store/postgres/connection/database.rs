@@ -1,77 +1,31 @@
-//! The connection pool, sessions and transactions.
+//! The connection pool and transactions.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts,
-};
-use tokio::time::timeout;
+use deadpool_postgres::{Hook, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::job::TenantId;
+use crate::metrics;
 use crate::store::columns::FromRow;
 use crate::store::postgres::OpenError;
 use crate::store::postgres::connection::columns::{read_all, read_first};
+use crate::store::postgres::connection::dedicated::DedicatedConnection;
 use crate::store::postgres::connection::error::{PgError, is_pooled_session_error};
 use crate::store::postgres::connection::params::Param;
+use crate::store::postgres::connection::sessions::{
+    BEGIN, BEGIN_POOLED, SESSION, Sessions, backend,
+};
+use crate::store::postgres::connection::timeouts::{Timeouts, within};
 use crate::store::postgres::connection::url::DatabaseUrl;
 use crate::store::postgres::schema::row_security;
-use crate::store::postgres::sql;
 
-/// Timeout for a connection from the pool, or for a new one.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of probes for a pooler at the start. Each is a round trip.
 const POOLER_PROBES: usize = 10;
-/// Client-side statement timeout; longer than the server's in [`SESSION`].
-const STATEMENT_TIMEOUT: Duration = Duration::from_secs(12);
-
-/// Planner settings of every session.
-///
-/// All statements look rows up by their keys, a few at a time, in tables that change faster than their
-/// statistics. So the planner must never read a whole table or a whole index, whatever it estimates:
-///
-/// - no sequential scans, bitmap scans, hash joins or merge joins;
-/// - no sorting where an index has the order. After an ANALYZE of a nearly empty `ready` table, reading
-///   all of a tenant's rows through the index for lists and sorting them looks as cheap as reading the
-///   first row of the primary key. While a long transaction blocks vacuum, that plan scans the dead row of
-///   every job that was ever claimed;
-/// - no plans that depend on the values of one call, and no JIT compilation.
-macro_rules! settings {
-    ($set:literal) => {
-        concat!(
-            $set,
-            " statement_timeout = '10s';",
-            $set,
-            " idle_in_transaction_session_timeout = '30s';",
-            $set,
-            " jit = off;",
-            $set,
-            " plan_cache_mode = force_generic_plan;",
-            $set,
-            " enable_seqscan = off;",
-            $set,
-            " enable_bitmapscan = off;",
-            $set,
-            " enable_hashjoin = off;",
-            $set,
-            " enable_mergejoin = off;",
-            $set,
-            " enable_sort = off;",
-        )
-    };
-}
-
-/// Settings of a session that no other client shares.
-pub(crate) const SESSION: &str = settings!("SET");
-const BEGIN: &str = "BEGIN";
-/// `BEGIN` behind a transaction pooler, with the settings, which last no longer than a transaction there.
-const BEGIN_POOLED: &str = concat!("BEGIN;", settings!("SET LOCAL"));
 
 /// A Postgres database with a pool of connections.
 pub(crate) struct PgDatabase {
@@ -83,35 +37,30 @@ pub(crate) struct PgDatabase {
     row_security: AtomicBool,
 }
 
-/// Detection of transaction poolers: behind one, two connections may share a session, so neither
-/// settings nor prepared statements can be relied on.
-struct Sessions {
-    pooled: AtomicBool,
-    /// Server processes of our connections, by pid and start time. One that occurs twice is a pooler's.
-    /// A std mutex: locked for a set access, never across an await.
-    backends: Mutex<HashSet<(i32, i64)>>,
-}
-
 impl PgDatabase {
     /// Creates the pool. Connections are made when they are needed.
-    pub(crate) fn new(url: DatabaseUrl) -> Result<Self, OpenError> {
+    pub(crate) fn new(url: DatabaseUrl, timeouts: Timeouts) -> Result<Self, OpenError> {
         let tls = url.tls()?;
-        let sessions =
-            Arc::new(Sessions { pooled: AtomicBool::new(url.pooled), backends: Mutex::default() });
+        let sessions = Arc::new(Sessions::new(url.pooled, timeouts));
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(url.config.clone(), tls.clone(), recycling);
-        let timeout = Some(CONNECT_TIMEOUT);
         let pool = Pool::builder(manager)
             .max_size(url.connections_max)
-            .timeouts(Timeouts { wait: timeout, create: timeout, recycle: timeout })
+            .wait_timeout(Some(timeouts.connect))
+            .create_timeout(Some(timeouts.connect))
             .runtime(Runtime::Tokio1)
             .post_create(Hook::async_fn({
                 let sessions = Arc::clone(&sessions);
                 move |client, _| {
                     let sessions = Arc::clone(&sessions);
-                    Box::pin(async move {
-                        sessions.init_session(client).await.map_err(HookError::Backend)
-                    })
+                    Box::pin(async move { sessions.init_pooled(client).await })
+                }
+            }))
+            .pre_recycle(Hook::async_fn({
+                let sessions = Arc::clone(&sessions);
+                move |client, used| {
+                    let sessions = Arc::clone(&sessions);
+                    Box::pin(async move { sessions.check(client, used).await })
                 }
             }))
             .build()
@@ -124,7 +73,14 @@ impl PgDatabase {
         let client = self.pool.get().await?;
         let (pooled, sessions) = (self.is_pooled(), Arc::clone(&self.sessions));
         let begin = Cow::Borrowed(if pooled { BEGIN_POOLED } else { BEGIN });
-        Ok(Connection { client: Some(client), pooled, row_security: false, begin, sessions })
+        Ok(Connection {
+            client: Some(client),
+            pooled,
+            row_security: false,
+            begin,
+            sessions,
+            is_dead: AtomicBool::new(false),
+        })
     }
 
     /// Returns a connection that sees and writes the rows of one tenant only, if row-level security is
@@ -144,15 +100,20 @@ impl PgDatabase {
     }
 
     /// Returns a new connection outside of the pool, driven by the calling runtime.
-    pub(crate) async fn dedicated_connection(&self) -> Result<Client, PgError> {
+    pub(crate) async fn dedicated_connection(&self) -> Result<DedicatedConnection, PgError> {
+        let limit = self.timeouts().connect;
         let connecting = self.url.config.connect(self.tls.clone());
-        let connecting = timeout(CONNECT_TIMEOUT, connecting);
-        let (client, connection) = connecting.await.map_err(|_| PgError::TimedOut)??;
-        tokio::spawn(connection);
+        let (client, connection) = within(limit, connecting).await?;
+        let driver = tokio::spawn(connection).abort_handle();
+        let client = DedicatedConnection::new(client, driver);
         if !self.is_pooled() {
-            client.batch_execute(SESSION).await?;
+            within(limit, client.batch_execute(SESSION)).await?;
         }
         Ok(client)
+    }
+
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        self.sessions.timeouts
     }
 
     /// Returns the settings of a connection for notifications; `None` behind a pooler.
@@ -162,7 +123,7 @@ impl PgDatabase {
 
     /// Returns whether a transaction pooler was detected or declared.
     pub(crate) fn is_pooled(&self) -> bool {
-        self.sessions.pooled.load(Ordering::Relaxed)
+        self.sessions.are_pooled()
     }
 
     /// Detects a transaction pooler: one server process serves two connections, or a connection changes
@@ -170,12 +131,12 @@ impl PgDatabase {
     pub(crate) async fn detect_pooler(&self) -> Result<(), PgError> {
         let first = self.connection().await?;
         let second = self.connection().await?;
-        let mut served = [backend(first.client()?).await?, backend(second.client()?).await?];
+        let mut served = [first.backend().await?, second.backend().await?];
         for _ in 0..POOLER_PROBES {
             if served[0] == served[1] {
                 self.sessions.set_pooled();
             }
-            let again = [backend(first.client()?).await?, backend(second.client()?).await?];
+            let again = [first.backend().await?, second.backend().await?];
             if again != served {
                 self.sessions.set_pooled();
             }
@@ -196,33 +157,8 @@ impl PgDatabase {
     }
 }
 
-impl Sessions {
-    async fn init_session(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
-        let backend = backend(client).await?;
-        if !self.backends.lock().unwrap_or_else(PoisonError::into_inner).insert(backend) {
-            self.set_pooled();
-        }
-        if !self.pooled.load(Ordering::Relaxed) {
-            client.batch_execute(SESSION).await?;
-        }
-        Ok(())
-    }
-
-    fn set_pooled(&self) {
-        if !self.pooled.swap(true, Ordering::Relaxed) {
-            tracing::info!("detected a transaction pooler; statements are no longer prepared");
-        }
-    }
-}
-
-/// Returns the server process of this connection, by pid and start time.
-async fn backend(client: &Client) -> Result<(i32, i64), tokio_postgres::Error> {
-    let rows = client.query_typed(sql::BACKEND, &[]).await?;
-    rows.first().map_or(Ok((0, 0)), |row| Ok((row.try_get(0)?, row.try_get(1)?)))
-}
-
 /// A connection for one transaction at a time. Closed instead of returned to the pool if it is dropped
-/// inside a transaction.
+/// inside a transaction, or after it did not respond in time.
 pub(crate) struct Connection {
     client: Option<Object>,
     pooled: bool,
@@ -230,6 +166,8 @@ pub(crate) struct Connection {
     row_security: bool,
     begin: Cow<'static, str>,
     sessions: Arc<Sessions>,
+    /// True if a response did not arrive in time.
+    is_dead: AtomicBool,
 }
 
 impl Connection {
@@ -316,8 +254,7 @@ impl Connection {
         if !self.pooled {
             let client = self.client()?;
             let types = self.types(params);
-            let prepared = timeout(STATEMENT_TIMEOUT, client.prepare_typed_cached(sql, &types));
-            self.check_pooled(prepared.await.map_err(|_| PgError::TimedOut)?)?;
+            self.response(client.prepare_typed_cached(sql, &types)).await?;
         }
         Ok(())
     }
@@ -332,27 +269,39 @@ impl Connection {
         params.iter().map(|param| param.kind()).collect()
     }
 
-    /// Detects a pooler by the error that a prepared statement is missing or exists already.
-    fn check_pooled<T>(&self, result: Result<T, tokio_postgres::Error>) -> Result<T, PgError> {
-        if let Err(error) = &result
-            && !self.pooled
-            && is_pooled_session_error(error)
-        {
-            self.sessions.set_pooled();
+    /// Waits for a response. Detects a dead connection by a timeout, and a pooler by the error that a prepared
+    /// statement is missing or exists already.
+    async fn response<T>(
+        &self,
+        response: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, PgError> {
+        let result = within(self.sessions.timeouts.statement, response).await;
+        match &result {
+            Err(PgError::TimedOut) => {
+                self.is_dead.store(true, Ordering::Relaxed);
+                self.sessions.record_death();
+            }
+            Err(PgError::Database(error)) if !self.pooled && is_pooled_session_error(error) => {
+                self.sessions.set_pooled();
+            }
+            Ok(_) | Err(_) => {}
         }
-        Ok(result?)
+        result
+    }
+
+    /// Returns the server process.
+    async fn backend(&self) -> Result<(i32, i64), PgError> {
+        self.response(backend(self.client()?)).await
     }
 
     /// Runs `BEGIN` (with settings), `COMMIT` or `ROLLBACK`.
     async fn control(&self, command: &str) -> Result<(), PgError> {
-        let client = self.client()?;
-        let done = timeout(STATEMENT_TIMEOUT, client.batch_execute(command));
-        Ok(done.await.map_err(|_| PgError::TimedOut)??)
+        self.response(self.client()?.batch_execute(command)).await
     }
 
     async fn send(&self, sql: &'static str, params: &[&dyn Param]) -> Result<Vec<Row>, PgError> {
         let client = self.client()?;
-        let result = async {
+        let sent = self.response(async {
             if self.pooled {
                 query_unprepared(client, sql, params).await
             } else {
@@ -360,17 +309,16 @@ impl Connection {
                 let statement = client.prepare_typed_cached(sql, &types).await?;
                 client.query(&statement, &plain(params)).await
             }
-        };
-        if let Ok(result) = timeout(STATEMENT_TIMEOUT, result).await {
-            self.check_pooled(result)
-        } else {
+        });
+        let sent = sent.await;
+        if matches!(sent, Err(PgError::TimedOut)) {
             // The result is no longer wanted, so cancel the statement on the server too.
-            tokio::spawn({
-                let cancel = client.cancel_token();
-                async move { drop(cancel.cancel_query(tokio_postgres::NoTls).await) }
+            let (cancel, limit) = (client.cancel_token(), self.sessions.timeouts.connect);
+            tokio::spawn(async move {
+                drop(within(limit, cancel.cancel_query(tokio_postgres::NoTls)).await);
             });
-            Err(PgError::TimedOut)
         }
+        sent
     }
 
     fn client(&self) -> Result<&Object, PgError> {
@@ -388,7 +336,18 @@ impl Connection {
 
     fn discard(&mut self) {
         if let Some(client) = self.client.take() {
+            if client.is_closed() || *self.is_dead.get_mut() {
+                metrics::connection_dropped();
+            }
             drop(Object::take(client));
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if *self.is_dead.get_mut() {
+            self.discard();
         }
     }
 }

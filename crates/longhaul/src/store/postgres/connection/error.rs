@@ -1,5 +1,6 @@
 //! Errors of Postgres: their retries, and their mapping for callers.
 
+use std::io;
 use std::time::Duration;
 
 use deadpool_postgres::PoolError;
@@ -11,6 +12,14 @@ use crate::store::StoreError;
 /// Retries of a transaction. Short, because a caller waits and retries by itself.
 const RETRY_POLICY: Retry =
     Retry { max_attempts: 5, first: Duration::from_millis(20), max: Duration::from_millis(500) };
+
+/// States of a server that passes.
+const UNREACHABLE: [SqlState; 4] = [
+    SqlState::ADMIN_SHUTDOWN,
+    SqlState::CRASH_SHUTDOWN,
+    SqlState::CANNOT_CONNECT_NOW,
+    SqlState::TOO_MANY_CONNECTIONS,
+];
 
 /// An error of a transaction, which may have been committed nevertheless.
 #[derive(Debug)]
@@ -68,6 +77,20 @@ impl PgError {
         }
     }
 
+    /// Returns whether the server may be reached later: it is down, starting, full or beyond a network that fails. Wrong
+    /// credentials and certificates do not improve with time.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        match self {
+            Self::Database(error) => match error.code() {
+                // Class 08 are connection exceptions; pgbouncer reports with one that its server is down.
+                Some(code) => UNREACHABLE.contains(code) || code.code().starts_with("08"),
+                None => error.is_closed() || io_error(error).is_some_and(may_pass),
+            },
+            Self::NoConnection(_) | Self::TimedOut => true,
+            Self::Store(_) | Self::Unreadable(_) | Self::Conflict => false,
+        }
+    }
+
     /// Returns whether a row with the same key exists.
     pub(crate) fn is_unique_violation(&self) -> bool {
         matches!(self, Self::Database(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION))
@@ -88,6 +111,15 @@ impl PgError {
     }
 }
 
+fn io_error(error: &tokio_postgres::Error) -> Option<&io::Error> {
+    std::error::Error::source(error)?.downcast_ref()
+}
+
+/// Returns whether an error of the network may pass. TLS reports invalid certificates as invalid data.
+fn may_pass(error: &io::Error) -> bool {
+    error.kind() != io::ErrorKind::InvalidData
+}
+
 /// Returns whether a prepared statement met another client's session, behind a pooler.
 pub(crate) fn is_pooled_session_error(error: &tokio_postgres::Error) -> bool {
     let code = error.code();
@@ -105,6 +137,8 @@ fn is_transient(code: &SqlState) -> bool {
         SqlState::CONNECTION_FAILURE,
         SqlState::CONNECTION_EXCEPTION,
         SqlState::CONNECTION_DOES_NOT_EXIST,
+        // This process was paused in the middle of a transaction, which the server has rolled back.
+        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
         SqlState::FEATURE_NOT_SUPPORTED,
         // Behind an undetected pooler. From now on, statements are not prepared.
         SqlState::INVALID_SQL_STATEMENT_NAME,

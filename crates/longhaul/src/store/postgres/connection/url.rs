@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -16,6 +17,13 @@ use crate::store::postgres::OpenError;
 
 /// Default pool size: enough for all writers at once and some readers.
 const CONNECTIONS_MAX: usize = 10;
+/// Time after which the kernel closes a connection that has unacknowledged data. Shorter than the timeout of a statement, so
+/// that the statement is repeated on another connection.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
+/// Time without traffic after which the kernel probes a connection.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(4);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+const KEEPALIVE_RETRIES: u32 = 3;
 
 /// A parsed `postgres://` URL.
 #[derive(Clone)]
@@ -73,9 +81,9 @@ impl DatabaseUrl {
             database.config.application_name("longhaul");
         }
         if database.config.get_connect_timeout().is_none() {
-            database.config.connect_timeout(std::time::Duration::from_secs(5));
+            database.config.connect_timeout(Duration::from_secs(5));
         }
-        database.config.keepalives_idle(std::time::Duration::from_secs(30));
+        detect_dead_peers(&mut database.config);
         database.verify |= database.root_certificates.is_some();
         if database.verify {
             // Overrides `sslmode`, because certificates can be verified in TLS only.
@@ -139,6 +147,23 @@ impl DatabaseUrl {
     }
 }
 
+/// Makes the kernel close a connection whose peer does not acknowledge anything for about 10 s: data by the user timeout,
+/// and keepalives while nothing is sent. Settings of the URL win.
+fn detect_dead_peers(config: &mut Config) {
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(UNACKNOWLEDGED_MAX);
+    }
+    if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
+        config.keepalives_idle(KEEPALIVE_IDLE);
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(KEEPALIVE_INTERVAL);
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(KEEPALIVE_RETRIES);
+    }
+}
+
 /// Accepts any certificate, but verifies that the server has its private key.
 #[derive(Debug)]
 struct AnyServer(Arc<CryptoProvider>);
@@ -183,6 +208,17 @@ impl ServerCertVerifier for AnyServer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn url_overrides_the_detection_of_dead_peers() {
+        let parse = |query: &str| {
+            let config = DatabaseUrl::parse(&format!("postgres://u@h/d{query}")).unwrap().config;
+            (config.get_tcp_user_timeout().copied(), config.get_keepalives_idle())
+        };
+        assert_eq!(parse(""), (Some(UNACKNOWLEDGED_MAX), KEEPALIVE_IDLE));
+        let own = (Some(Duration::from_mins(1)), Duration::from_mins(2));
+        assert_eq!(parse("?tcp_user_timeout=60&keepalives_idle=120"), own);
+    }
 
     /// Regression: a later `sslmode` overrode `verify-full`, and the connection was not even encrypted.
     #[test]

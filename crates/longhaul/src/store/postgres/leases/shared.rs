@@ -14,7 +14,7 @@ use tokio_postgres::Client;
 use crate::job::{EncodedId, Job, JobId, Name, TenantId, Timestamp};
 use crate::store::postgres::batch::columns;
 use crate::store::postgres::claim::candidates::Candidate;
-use crate::store::postgres::connection::columns::{int, read_all, to_json, without_nul};
+use crate::store::postgres::connection::columns::{int, to_json, without_nul};
 use crate::store::postgres::connection::database::query_unprepared;
 use crate::store::postgres::connection::error::PgError;
 use crate::store::postgres::connection::params::Param;
@@ -315,7 +315,8 @@ impl Inner {
         Ok(settled)
     }
 
-    /// Splits the shared leases of these attempts, if there are any. Returns whether there were.
+    /// Splits the shared leases of these attempts, if there are any. Returns whether a call that found no lease of them must
+    /// be repeated: also if none was split here, because another call may have split it just before.
     pub(crate) async fn split_leases<'a>(
         &self,
         leases: impl Iterator<Item = &'a LeaseRef>,
@@ -327,11 +328,10 @@ impl Inner {
         let (tenants, ids, _) = lease_columns(leases.iter().copied());
         let split: Option<Option<u64>> =
             self.first(sql::SPLIT_LEASES_OF_JOBS, &[&tenants, &ids]).await?;
-        let is_split = split.flatten().is_some();
-        if is_split {
+        if split.flatten().is_some() {
             self.lease_cache.set_split(leases.into_iter(), self.clock.now());
         }
-        Ok(is_split)
+        Ok(true)
     }
 
     /// Splits shared leases like [`Inner::split_leases`], over the connection of renewals.
@@ -339,12 +339,11 @@ impl Inner {
         &self,
         client: &Client,
         leases: &[&LeaseRef],
-    ) -> Result<bool, PgError> {
+    ) -> Result<(), PgError> {
         let (tenants, ids, _) = lease_columns(leases.iter().copied());
-        let rows = query_unprepared(client, sql::SPLIT_LEASES_OF_JOBS, &[&tenants, &ids]).await?;
-        let split: Vec<Option<u64>> = read_all(&rows)?;
+        query_unprepared(client, sql::SPLIT_LEASES_OF_JOBS, &[&tenants, &ids]).await?;
         self.lease_cache.set_split(leases.iter().copied(), self.clock.now());
-        Ok(split.into_iter().flatten().next().is_some())
+        Ok(())
     }
 
     /// Splits shared leases that have expired and deletes those whose jobs have all finished.

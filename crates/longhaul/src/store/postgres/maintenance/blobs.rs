@@ -89,8 +89,8 @@ impl Inner {
         if self.run(sql::RECORD_WORK_DIR, params).await? > 0 {
             return Ok(());
         }
-        let is_split = self.split_leases(std::iter::once(lease)).await?;
-        if is_split && self.run(sql::RECORD_WORK_DIR, params).await? > 0 {
+        let may_be_split = self.split_leases(std::iter::once(lease)).await?;
+        if may_be_split && self.run(sql::RECORD_WORK_DIR, params).await? > 0 {
             return Ok(());
         }
         Err(StoreError::LeaseLost.into())

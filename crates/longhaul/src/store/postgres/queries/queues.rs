@@ -15,7 +15,7 @@ impl Inner {
 
     /// Returns the totals of up to `count` queues over all tenants.
     pub(crate) async fn queue_totals(&self, count: usize) -> Result<Vec<QueueTotal>, PgError> {
-        self.all(sql::QUEUE_TOTALS, &[&limit(count)]).await
+        self.all(sql::QUEUE_TOTALS, &[&limit(count), &self.clock.now()]).await
     }
 
     /// Counts pending jobs, but no further than `up_to`.

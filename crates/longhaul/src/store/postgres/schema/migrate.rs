@@ -68,12 +68,14 @@ fn version_number(count: usize) -> i32 {
 }
 
 pub(crate) fn connect_error(error: PgError) -> OpenError {
-    match error {
-        PgError::Database(error) => OpenError::Connect(describe(&error)),
-        PgError::NoConnection(why) => OpenError::Connect(why),
-        other @ (PgError::Store(_)
-        | PgError::TimedOut
-        | PgError::Unreadable(_)
-        | PgError::Conflict) => OpenError::Connect(to_store_error(other).to_string()),
-    }
+    let is_unreachable = error.is_unreachable();
+    let reason = match error {
+        PgError::Database(error) => describe(&error),
+        PgError::NoConnection(reason) => reason,
+        PgError::TimedOut => "the server did not respond in time".to_owned(),
+        other @ (PgError::Store(_) | PgError::Unreadable(_) | PgError::Conflict) => {
+            to_store_error(other).to_string()
+        }
+    };
+    if is_unreachable { OpenError::Unreachable(reason) } else { OpenError::Connect(reason) }
 }

@@ -41,7 +41,11 @@ pub(crate) fn to_store_error(error: &rusqlite::Error) -> StoreError {
         ErrorCode::ReadOnly,
     ]
     .contains(&cause.code);
-    if is_full {
+    if cause.code == ErrorCode::OperationInterrupted {
+        let reason = "the read took too long and was interrupted, so that the write-ahead log can be truncated; \
+                      repeat it, or read less at a time";
+        StoreError::Unavailable(reason.to_owned())
+    } else if is_full {
         StoreError::StorageFull
     } else if is_broken {
         StoreError::Broken(error.to_string())

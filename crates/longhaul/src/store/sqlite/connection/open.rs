@@ -9,6 +9,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::job::Timestamp;
+use crate::store::sqlite::connection::log_mark;
+use crate::store::sqlite::connection::readers::ReaderConnections;
 use crate::store::sqlite::schema::migrate::migrate;
 use crate::store::sqlite::sql;
 
@@ -20,7 +22,9 @@ const CHECKED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const CHECKED_AFTER_CRASH_BYTES_MAX: u64 = 8 * CHECKED_BYTES_MAX;
 /// Size to which the write-ahead log is truncated after a long read has let it grow.
 const WAL_BYTES_KEPT: u32 = 64 * 1024 * 1024;
-/// Connections for lists, beside the one for reads of single jobs.
+/// Connections for short reads, beside the one for reads of single jobs. Two, because some count many rows.
+const LOOKUP_READERS: usize = 2;
+/// Connections for lists. As many as the engine runs at a time.
 const LIST_READERS: usize = 2;
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Greater than the number of statements that begin and end transactions and run checkpoints. All others are in
@@ -61,6 +65,17 @@ pub enum OpenError {
         /// The message of SQLite.
         reason: String,
     },
+    /// The file was copied while a process had it open, or it is a backup. Restore it.
+    #[error(
+        "{0} is a backup, or a copy of a database in use without its newest writes, which are in its \
+         -wal file; copy both files while no server runs, or use `longhaul backup`, and bring a backup \
+         back with `longhaul restore --from`; if another tool has made a complete copy, run `longhaul \
+         restore --fence --database sqlite:{0}`", path.display()
+    )]
+    IncompleteCopy {
+        /// The database.
+        path: PathBuf,
+    },
     /// A newer version of this program has migrated the schema. Run the newer version.
     #[error(
         "the database was written by a newer version (its schema is {found}, this program knows up \
@@ -97,8 +112,7 @@ pub enum OpenError {
 /// A database that is open in this process only.
 pub(crate) struct OpenFile {
     pub(crate) writer: Connection,
-    pub(crate) job_reader: Connection,
-    pub(crate) list_readers: Vec<Connection>,
+    pub(crate) readers: ReaderConnections,
     /// Held until it is dropped.
     pub(crate) lock: File,
     pub(crate) marker: Marker,
@@ -143,22 +157,61 @@ pub(crate) fn open(path: &Path, now: Timestamp) -> Result<OpenFile, OpenError> {
     let path = &made(path).map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
     let lock = lock(path)?;
     refuse_network_file_system(path)?;
+    refuse_incomplete_copy(path)?;
     let (marker, left_behind) = Marker::set(path)?;
     let connect = || -> Result<_, OpenError> {
-        let writer = open_writer(path, left_behind, now)?;
-        let lists = (0..LIST_READERS).map(|_| open_reader(path)).collect::<Result<_, _>>()?;
-        Ok((writer, open_reader(path)?, lists))
+        let writer = open_writer(path, left_behind, "WAL", now)?;
+        if !log_mark::set_in_file(&writer)? {
+            tracing::warn!(
+                "another process reads the database: a copy of it may not be recognized"
+            );
+        }
+        let readers = |count| (0..count).map(|_| open_reader(path)).collect::<Result<_, _>>();
+        let (lookups, lists) = (readers(LOOKUP_READERS)?, readers(LIST_READERS)?);
+        Ok((writer, ReaderConnections { jobs: open_reader(path)?, lookups, lists }))
     };
-    let (writer, job_reader, list_readers) = connect().map_err(|error| error.about(path))?;
-    Ok(OpenFile { writer, job_reader, list_readers, lock, marker })
+    let (writer, readers) = connect().map_err(|error| error.about(path))?;
+    Ok(OpenFile { writer, readers, lock, marker })
 }
 
-fn open_writer(path: &Path, left_behind: bool, now: Timestamp) -> Result<Connection, OpenError> {
+/// Opens a file that was restored from a backup, without a write-ahead log, so that an interrupted change leaves none.
+pub(crate) fn open_restored(path: &Path, now: Timestamp) -> Result<(Connection, File), OpenError> {
+    check_sqlite()?;
+    let path = &fs::canonicalize(path)
+        .map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
+    let lock = lock(path)?;
+    refuse_network_file_system(path)?;
+    let conn = open_writer(path, true, "DELETE", now).map_err(|error| error.about(path))?;
+    Ok((conn, lock))
+}
+
+/// Rejects a marked file without its log. After a crash there is also the marker beside the file.
+fn refuse_incomplete_copy(path: &Path) -> Result<(), OpenError> {
+    let is_incomplete = || -> io::Result<bool> {
+        Ok(log_mark::is_set(path)? && !has_log(path) && !beside(path, ".open").try_exists()?)
+    };
+    match is_incomplete() {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(OpenError::IncompleteCopy { path: path.to_owned() }),
+        Err(source) => Err(OpenError::Io { path: path.to_owned(), source }),
+    }
+}
+
+fn has_log(path: &Path) -> bool {
+    fs::metadata(beside(path, "-wal")).is_ok_and(|wal| wal.len() > 0)
+}
+
+fn open_writer(
+    path: &Path,
+    left_behind: bool,
+    journal_mode: &str,
+    now: Timestamp,
+) -> Result<Connection, OpenError> {
     // A log without a marker was copied here together with the database.
-    let crashed = left_behind || fs::metadata(beside(path, "-wal")).is_ok_and(|wal| wal.len() > 0);
+    let crashed = left_behind || has_log(path);
     let mut conn = Connection::open(path)?;
     set_up(&conn)?;
-    conn.pragma_update(None, "journal_mode", "WAL")?;
+    conn.pragma_update(None, "journal_mode", journal_mode)?;
     conn.pragma_update(None, "synchronous", "FULL")?;
     // The writer runs checkpoints itself, so that it sees their errors.
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;
@@ -228,7 +281,7 @@ fn lock(path: &Path) -> Result<File, OpenError> {
 }
 
 /// Opens a file, or creates one that only its owner can access. An existing file keeps its permissions.
-fn open_private(path: &Path) -> io::Result<File> {
+pub(crate) fn open_private(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.create(true).truncate(false).write(true);
     #[cfg(unix)]
@@ -315,6 +368,7 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<(), OpenError> {
         .map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
     let _lock = lock(path)?;
     refuse_network_file_system(path)?;
+    refuse_incomplete_copy(path)?;
     let look = || -> Result<(), OpenError> {
         let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         quick_check(path, &conn)
@@ -322,7 +376,7 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<(), OpenError> {
     look().map_err(|error| error.about(path))
 }
 
-fn quick_check(path: &Path, conn: &Connection) -> Result<(), OpenError> {
+pub(crate) fn quick_check(path: &Path, conn: &Connection) -> Result<(), OpenError> {
     let reason: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if reason == "ok" {
         return Ok(());
@@ -332,7 +386,7 @@ fn quick_check(path: &Path, conn: &Connection) -> Result<(), OpenError> {
 
 impl OpenError {
     /// Maps the SQLite errors that the operator can act on.
-    fn about(self, path: &Path) -> Self {
+    pub(crate) fn about(self, path: &Path) -> Self {
         let Self::Sqlite(error) = self else { return self };
         let path = path.to_owned();
         match error.sqlite_error_code() {

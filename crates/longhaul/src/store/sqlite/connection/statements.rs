@@ -31,11 +31,7 @@ impl<'c> Statements<'c> {
     }
 
     /// Passes the slot of a statement to `access`.
-    fn slot<T>(
-        &self,
-        key: TextAddress,
-        access: impl FnOnce(&mut Option<Statement<'c>>) -> T,
-    ) -> T {
+    fn slot<T>(&self, key: TextAddress, access: impl FnOnce(&mut Option<Statement<'c>>) -> T) -> T {
         let mut prepared = self.prepared.borrow_mut();
         match prepared.binary_search_by_key(&key, |(key, _)| *key) {
             Ok(index) => access(prepared.get_mut(index).map_or(&mut None, |(_, slot)| slot)),

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use tokio::sync::{Notify, mpsc};
 
-use super::wal::WalState;
+use super::log_mark;
+use super::wal::{LogWork, WalState};
 use crate::clock::Clock;
 use crate::store::StoreError;
 use crate::store::sqlite::connection::error::to_store_error;
 use crate::store::sqlite::connection::open::Marker;
+use crate::store::sqlite::connection::readers::ReaderHandle;
 use crate::store::sqlite::connection::statements::Statements;
 use crate::store::sqlite::connection::task::{Task, TaskOutcome, Tx, WriterCaches};
 use crate::store::sqlite::connection::threads::TaskThreads;
@@ -28,13 +30,14 @@ const BATCH_TASKS_MAX: usize = 1_024;
 pub(crate) fn start(
     conn: Connection,
     clock: Clock,
+    readers: Vec<Arc<ReaderHandle>>,
     marker: Option<Marker>,
     outbox_notify: Arc<Notify>,
 ) -> io::Result<TaskThreads> {
     let (tasks, queue) = mpsc::channel(TASKS_QUEUED_MAX);
     let mut threads = TaskThreads::new("writer", tasks);
     threads.spawn(move || {
-        let log = WalState::found(clock.now());
+        let log = WalState::found(clock.now(), readers);
         let mut writer = Loop {
             conn: &conn,
             statements: Statements::new(&conn),
@@ -116,14 +119,21 @@ impl Loop<'_> {
         }
     }
 
-    /// Moves the write-ahead log into the database file. Returns true if everything is there.
+    /// Moves the write-ahead log into the database file. Returns true if everything is there. Then the file has no mark,
+    /// because it is complete without the log.
     fn finish(mut self) -> bool {
-        if self.broken.is_none()
-            && let Err(error) = self.log.empty(self.conn)
-        {
-            self.note(&error);
+        if self.broken.is_some() {
+            return false;
         }
-        self.broken.is_none()
+        let finished = log_mark::clear(self.conn)
+            .and_then(|()| self.log.truncate(self.conn, self.clock.now()));
+        match finished {
+            Ok(work) => work == LogWork::Truncation,
+            Err(error) => {
+                self.note(&error);
+                false
+            }
+        }
     }
 
     /// Maintains the write-ahead log. Runs after the results are sent, so that only the next batch waits

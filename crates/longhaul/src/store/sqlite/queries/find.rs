@@ -41,11 +41,14 @@ pub(crate) fn leased(tx: &Tx<'_>, lease: &LeaseRef) -> rusqlite::Result<Option<B
         return Ok(Some(row));
     }
     let found = lease_seq(tx, lease)?;
-    found.map(|(seq, _)| JobRow::load(tx, seq).map(Box::new)).transpose()
+    found.map(|(seq, ..)| JobRow::load(tx, seq).map(Box::new)).transpose()
 }
 
-/// Returns row id and attempt of a job if the lease is current.
-pub(crate) fn lease_seq(tx: &Tx<'_>, lease: &LeaseRef) -> rusqlite::Result<Option<(i64, u32)>> {
+/// Returns row id and attempt of a job if the lease is current, and whether its cancellation was requested.
+pub(crate) fn lease_seq(
+    tx: &Tx<'_>,
+    lease: &LeaseRef,
+) -> rusqlite::Result<Option<(i64, u32, bool)>> {
     tx.one(
         sql::FIND_LEASED,
         params![lease.tenant.as_str(), lease.job.to_string(), int(lease.epoch)],

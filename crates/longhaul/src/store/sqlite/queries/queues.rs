@@ -17,7 +17,7 @@ pub(crate) fn queues(tx: &Tx<'_>, tenant: &TenantId) -> Result<Vec<QueueState>, 
 
 /// Returns the totals of up to `count` queues over all tenants.
 pub(crate) fn queue_totals(tx: &Tx<'_>, count: usize) -> Result<Vec<QueueTotal>, SqliteError> {
-    Ok(tx.all(sql::QUEUE_TOTALS, [limit(count)])?)
+    Ok(tx.all(sql::QUEUE_TOTALS, [limit(count), tx.now.as_millis()])?)
 }
 
 /// Counts the tenant's pending jobs, up to `up_to`.

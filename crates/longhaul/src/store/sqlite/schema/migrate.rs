@@ -18,7 +18,7 @@ pub(crate) const KNOWN: u32 = {
 /// Runs the missing migrations in one transaction.
 pub(crate) fn migrate(conn: &mut Connection) -> Result<(), OpenError> {
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let found: u32 = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let found = schema_version(&tx)?;
     if found > KNOWN {
         return Err(OpenError::TooNew { found, known: KNOWN });
     }
@@ -27,4 +27,9 @@ pub(crate) fn migrate(conn: &mut Connection) -> Result<(), OpenError> {
     }
     tx.pragma_update(None, "user_version", KNOWN)?;
     Ok(tx.commit()?)
+}
+
+/// Returns the schema's version; 0 if there is no schema.
+pub(crate) fn schema_version(conn: &Connection) -> rusqlite::Result<u32> {
+    conn.pragma_query_value(None, "user_version", |row| row.get(0))
 }

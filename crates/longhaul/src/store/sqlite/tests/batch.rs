@@ -16,7 +16,7 @@ use crate::store::{NewJob, StoreError, SubmitResult};
 type Answer<T> = oneshot::Receiver<Result<T, StoreError>>;
 
 /// Blocks the writer, so that tasks queued meanwhile share a batch. Dropping the sender releases it.
-async fn hold(store: &SqliteStore) -> (mpsc::Sender<()>, Answer<()>) {
+pub(super) async fn hold(store: &SqliteStore) -> (mpsc::Sender<()>, Answer<()>) {
     let (release, released) = mpsc::channel::<()>();
     let answer = queue(store, move |_| {
         released.recv().ok();

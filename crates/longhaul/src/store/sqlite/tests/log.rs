@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use super::{accept, claim, clock, new_job};
 use crate::job::{JobId, Json, Outcome, TenantId};
@@ -23,6 +24,15 @@ async fn complete(store: &SqliteStore, job: NewJob) -> JobId {
     id
 }
 
+/// Runs tasks until the content is gone: the log is truncated after a result is sent, as soon as no task is queued, and some
+/// time after a truncation that a reader blocked.
+async fn truncated(store: &SqliteStore, holds: impl Fn() -> bool) {
+    while holds() {
+        store.writer.call(|_| Ok(())).await.unwrap();
+        store.clock.advance(Duration::from_secs(1));
+    }
+}
+
 /// Regression: pages that a large input had filled were freed without being overwritten.
 #[tokio::test]
 async fn nothing_of_a_purged_input_stays_in_the_files() {
@@ -33,10 +43,7 @@ async fn nothing_of_a_purged_input_stays_in_the_files() {
     let id = complete(&store, NewJob { input, ..new_job() }).await;
     assert!(holds(&log, "canary"));
     store.purge(&TenantId::default(), id).await.unwrap();
-    // The log is emptied after a result is sent, as soon as no task is queued.
-    while holds(&log, "canary") {
-        claim(&store, 1).await;
-    }
+    truncated(&store, || holds(&log, "canary")).await;
     assert!(!holds(&path, "canary"));
 }
 
@@ -62,15 +69,11 @@ async fn nothing_of_a_destroyed_key_stays_in_the_files() {
         Ok(())
     };
     store.writer.call(scrub).await.unwrap();
-    while holds(&log, "canary") {
-        store.queues(&TenantId::default()).await.unwrap();
-    }
+    truncated(&store, || holds(&log, "canary")).await;
     assert!(holds(&path, "canary"));
     let lease = claim(&store, 1).await.leases.remove(0).to_ref();
     store.settle(vec![Settlement::of(lease, Outcome::Cancelled)]).await.remove(0).unwrap();
-    while holds(&log, "canary") || holds(&path, "canary") {
-        claim(&store, 1).await;
-    }
+    truncated(&store, || holds(&log, "canary") || holds(&path, "canary")).await;
 }
 
 /// Regression: only the process that deleted content knew that the log still contained it.
@@ -92,10 +95,27 @@ async fn nothing_deleted_stays_in_the_log_of_a_killed_process() {
     let log = file("left.db-wal");
     assert!(holds(&log, "canary"));
     let next = SqliteStore::open(file("left.db"), clock()).unwrap();
-    while holds(&log, "canary") {
-        claim(&next, 1).await;
-    }
+    truncated(&next, || holds(&log, "canary")).await;
     assert!(!holds(&file("left.db"), "canary"));
+}
+
+#[tokio::test]
+async fn deleted_content_leaves_the_log_after_a_long_read_of_another_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, log) = (folder.path().join("jobs.db"), folder.path().join("jobs.db-wal"));
+    let store = SqliteStore::open(&path, clock()).unwrap();
+    let input = Json::from_value(&"canary".repeat(3_500)).unwrap();
+    let id = complete(&store, NewJob { input, ..new_job() }).await;
+    let reader = rusqlite::Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM jobs").unwrap();
+    store.purge(&TenantId::default(), id).await.unwrap();
+    for _ in 0..60 {
+        accept(&store, new_job()).await;
+        store.clock.advance(Duration::from_secs(1));
+    }
+    assert!(holds(&log, "canary"));
+    reader.execute_batch("COMMIT").unwrap();
+    truncated(&store, || holds(&log, "canary") || holds(&path, "canary")).await;
 }
 
 #[tokio::test]

@@ -167,6 +167,7 @@ async fn replicas_of_earlier_processes_are_forgotten_at_open() {
         version: String::new(),
         host: String::new(),
         pid: 1,
+        process: String::new(),
         kinds: Vec::new(),
         running: 0,
         concurrency: 0,

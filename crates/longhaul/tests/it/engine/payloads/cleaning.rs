@@ -1,7 +1,8 @@
 //! Deletion paths that only matter if another one failed.
 
-use longhaul::store::Store;
 use longhaul::store::sqlite::SqliteStore;
+use longhaul::store::{BlobRef, MaintenanceStore as _, Store, StoreError};
+use tokio::sync::watch;
 
 use super::*;
 
@@ -26,6 +27,47 @@ impl Processes {
         let builder = Engine::builder().store(Arc::clone(store)).clock(place.clock.clone());
         builder.blobs(blobs, Arc::clone(keyring)).work_root(place.work.path())
     }
+}
+
+/// A store that counts the searches for orphans that found old blobs.
+struct SearchedStore {
+    inner: SqliteStore,
+    searches: watch::Sender<usize>,
+}
+
+impl SearchedStore {
+    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+        let orphans = self.inner.orphan_blobs(blobs).await;
+        self.searches.send_modify(|searches| *searches += 1);
+        orphans
+    }
+}
+
+longhaul::delegate_store!(impl for SearchedStore, to [inner], except orphan_blobs);
+
+/// Regression: S3 dates an object by the start of its upload, so a long upload looks old when it ends. If a search came
+/// before the submission, the payload of an acknowledged job was deleted.
+#[tokio::test]
+async fn blob_whose_job_is_submitted_after_a_search_for_orphans_is_kept() {
+    let mut processes = Processes::new();
+    let (clock, searches) = (processes.place.clock.clone(), watch::Sender::new(0));
+    let inner = SqliteStore::memory(clock.clone()).unwrap();
+    processes.store = Arc::new(SearchedStore { inner, searches: searches.clone() });
+    let builder = processes.one().concurrency(0).payload_retention(Duration::MAX);
+    let engine = builder.register(echo()).start().await.unwrap();
+    let search = async |count: usize| {
+        while *searches.borrow() < count {
+            clock.advance(Duration::from_secs(30));
+            tokio::task::yield_now().await;
+        }
+    };
+    let payload = upload(&engine, &bytes()).await;
+    search(1).await;
+    let job = engine.submit_raw("echo", &()).payload(payload).await.unwrap();
+    search(4).await;
+    assert_eq!(processes.place.files().len(), 1);
+    assert_eq!(engine.receipt(job.id()).await.unwrap().blobs.len(), 1);
+    engine.stop().await;
 }
 
 async fn folder_on_record(engine: &Engine, id: JobId) -> longhaul::store::Blob {

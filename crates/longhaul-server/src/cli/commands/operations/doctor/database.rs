@@ -1,7 +1,7 @@
 //! Checks of the database.
 
 use longhaul::store::postgres::{self, RowSecurity};
-use longhaul::store::sqlite::{self, OpenError};
+use longhaul::store::sqlite::{self, OpenError, Snapshot};
 use longhaul_server::config::Database;
 use longhaul_server::server::StartError;
 
@@ -18,12 +18,31 @@ pub(super) fn version() -> Finding {
 pub(super) async fn database(database: &Database, peer: Peer) -> Vec<Finding> {
     let Database::Postgres(url) = database else { return vec![file(database, peer)] };
     match postgres::inspect(url.expose()).await {
-        Ok(found) => vec![Finding::good("database", found.summary), wall(&found.row_security)],
+        Ok(found) => {
+            let mut findings =
+                vec![Finding::good("database", found.summary), wall(&found.row_security)];
+            findings.extend(failover(found.asynchronous_standbys));
+            findings
+        }
         Err(error) => {
-            let error = StartError::postgres(url.expose(), error);
+            let error = StartError::postgres(error);
             vec![Finding::bad("database", error.to_string(), "a server cannot start with it")]
         }
     }
+}
+
+/// Checks that a failover loses nothing, if there is a standby.
+fn failover(asynchronous_standbys: u64) -> Option<Finding> {
+    (asynchronous_standbys > 0).then(|| {
+        Finding::doubtful(
+            "failover",
+            format!(
+                "no commit waits for a standby ({asynchronous_standbys} connected): a failover may lose acknowledged \
+                 jobs"
+            ),
+            "set synchronous_standby_names on the database server",
+        )
+    })
 }
 
 fn wall(wall: &RowSecurity) -> Finding {
@@ -61,7 +80,15 @@ fn file(database: &Database, peer: Peer) -> Finding {
     match (sqlite::inspect(path), peer) {
         (Ok(()), _) => Finding::good(CHECK, format!("{shown} is intact and not in use")),
         (Err(OpenError::Locked { .. }), Peer::Ready) => {
-            Finding::good(CHECK, format!("{shown} is in use by the running server"))
+            match Snapshot::open(path).and_then(|snapshot| snapshot.check()) {
+                Ok(()) => Finding::good(
+                    CHECK,
+                    format!("{shown} is intact and in use by the running server"),
+                ),
+                Err(error) => {
+                    Finding::bad(CHECK, error.to_string(), "stop the server and restore a backup")
+                }
+            }
         }
         (Err(error @ OpenError::Locked { .. }), _) => Finding::doubtful(
             CHECK,
@@ -91,6 +118,12 @@ mod tests {
         let store = SqliteStore::open(&path, Clock::system()).unwrap();
         assert_eq!(verdict(&path, Peer::Ready), CheckVerdict::Good, "locked by the server");
         assert_eq!(verdict(&path, Peer::None), CheckVerdict::Doubtful, "locked by another process");
+        let intact = std::fs::read(&path).unwrap();
+        let page = 4096;
+        let damaged = [&intact[..page], &vec![0xff; intact.len() - page]].concat();
+        std::fs::write(&path, damaged).unwrap();
+        assert_eq!(verdict(&path, Peer::Ready), CheckVerdict::Bad, "damaged under the server");
+        std::fs::write(&path, intact).unwrap();
         drop(store);
         assert_eq!(verdict(&path, Peer::None), CheckVerdict::Good, "intact");
         std::fs::write(&path, "this was a database").unwrap();

@@ -1,7 +1,7 @@
 -- Advances lane cursors to the first job, so that claims do not scan the dead rows of claimed jobs.
 -- Cursors only move within the past, because a job that is being enqueued right now is due later. An empty
--- lane without recent claims is marked as empty; if a job arrives at that very moment, `rewind_lanes`
--- finds it.
+-- lane without recent claims is marked as empty, with the time, because `forget_lanes` deletes it an hour later; if
+-- a job arrives at that very moment, `rewind_lanes` finds it.
 WITH found AS (
     SELECT
         lane.*,
@@ -29,7 +29,9 @@ raised AS (
     FROM found
 )
 
-UPDATE longhaul.lanes SET due_at = raised.raised_to
+UPDATE longhaul.lanes SET
+    due_at = raised.raised_to,
+    active_at = CASE WHEN raised.raised_to = 9223372036854775807 THEN $1::bigint ELSE lanes.active_at END
 FROM raised
 WHERE
     lanes.tenant_id = raised.tenant_id AND lanes.queue = raised.queue

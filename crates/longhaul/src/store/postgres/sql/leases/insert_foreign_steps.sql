@@ -1,7 +1,7 @@
 -- Stores checkpoints like `insert_steps`, but of jobs that another process may have claimed. Marks their
 -- leases, so that the claiming process does not rely on its own count of steps.
 WITH held AS (
-    SELECT new.*, lease.attempt
+    SELECT new.*, lease.attempt, lease.cancel_requested
     FROM unnest(
         $1::text[], $2::text[], $3::bigint[], $4::text[], $5::integer[], $6::text[], $7::boolean[],
         $8::bigint[]
@@ -9,7 +9,8 @@ WITH held AS (
         tenant_id, id, epoch, name, position, output, alone, started_at, place
     )
     CROSS JOIN LATERAL (
-        SELECT held.attempt FROM longhaul.leases AS held
+        SELECT held.attempt, held.cancel_requested_at IS NOT NULL AS cancel_requested
+        FROM longhaul.leases AS held
         WHERE held.tenant_id = new.tenant_id AND held.id = new.id AND held.epoch = new.epoch
         FOR KEY SHARE
     ) AS lease
@@ -33,6 +34,6 @@ stored AS (
     RETURNING tenant_id, id, name
 )
 
-SELECT place, NULL AS tenant_id, NULL AS id, NULL AS name FROM held
+SELECT place, cancel_requested, NULL AS tenant_id, NULL AS id, NULL AS name FROM held
 UNION ALL
-SELECT NULL, tenant_id, id, name FROM stored
+SELECT NULL, false, tenant_id, id, name FROM stored

@@ -1,13 +1,22 @@
 -- Deletes finished jobs past their retention, like `delete_job`. Every replica runs this and skips rows
--- that another one has locked. Locks both rows of a job, so that none is deleted that was resumed meanwhile.
-WITH expired AS (
-    SELECT job.tenant_id, finished.status, job.id
+-- that another one has locked. Locks both rows of a job, so that none is deleted that was resumed meanwhile. Deletes
+-- fewer jobs than $2 if they have many steps: none after $3 rows.
+WITH locked AS (
+    SELECT job.tenant_id, finished.status, job.id, finished.expires_at, finished.steps
     FROM longhaul.finished
     INNER JOIN longhaul.jobs AS job USING (tenant_id, id)
     WHERE finished.expires_at <= $1::bigint
     ORDER BY finished.expires_at
     LIMIT $2::bigint
     FOR UPDATE OF job, finished SKIP LOCKED
+),
+
+expired AS (
+    SELECT tenant_id, status, id
+    FROM (
+        SELECT *, sum(steps) OVER (ORDER BY expires_at, tenant_id, id) - steps AS rows_before FROM locked
+    ) AS job
+    WHERE rows_before < $3::bigint
 ),
 
 gone AS (

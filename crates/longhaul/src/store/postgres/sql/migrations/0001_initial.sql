@@ -244,13 +244,18 @@ CREATE TABLE longhaul.replicas (
     version text NOT NULL,
     host text NOT NULL,
     pid bigint NOT NULL,
+    -- Distinguishes the process from others with its id.
+    process text NOT NULL,
     -- A JSON list of kind names.
     kinds text NOT NULL,
     running bigint NOT NULL,
     concurrency bigint NOT NULL,
     silent_after_ms bigint NOT NULL,
     started_at bigint NOT NULL,
-    seen_at bigint NOT NULL
+    seen_at bigint NOT NULL,
+    -- Time of the last heartbeat by the database's clock; `seen_at` is by the replica's. A replica that starts takes
+    -- the time of the others, even after a step of the database's clock.
+    received_at bigint NOT NULL
 );
 
 -- Counters of limits on queues, kinds and tenants. A claim creates a row when it first meets a limited

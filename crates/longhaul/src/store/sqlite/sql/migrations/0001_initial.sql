@@ -243,6 +243,8 @@ CREATE TABLE replicas (
     version TEXT NOT NULL,
     host TEXT NOT NULL,
     pid INTEGER NOT NULL,
+    -- Distinguishes the process from others with its id.
+    process TEXT NOT NULL,
     -- A JSON list of names.
     kinds TEXT NOT NULL,
     running INTEGER NOT NULL,

@@ -7,7 +7,8 @@ SELECT
         WHEN finished.seq IS NOT NULL THEN finished.status
         WHEN leases.seq IS NOT NULL THEN 'running'
         ELSE 'pending'
-    END
+    END,
+    leases.cancel_requested_at IS NOT NULL
 FROM json_each(?1) AS asked
 LEFT JOIN jobs INDEXED BY jobs_id
     ON jobs.tenant_id = asked.value ->> 0 AND jobs.id = asked.value ->> 1

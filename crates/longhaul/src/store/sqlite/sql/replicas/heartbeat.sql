@@ -1,9 +1,10 @@
 -- Records a heartbeat. Changes nothing while another process with the same name has sent a recent one,
 -- because two processes with one name would appear as one in every list and hide the mistake.
 INSERT INTO replicas (
-    name, run, role, version, host, pid, kinds, running, concurrency, silent_after_ms, started_at, seen_at
+    name, run, role, version, host, pid, process, kinds, running, concurrency, silent_after_ms, started_at,
+    seen_at
 )
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?12, ?7, ?8, ?9, ?10, ?11, ?11)
 ON CONFLICT (name) DO UPDATE SET
     started_at = iif(run = excluded.run, started_at, excluded.started_at),
     run = excluded.run,
@@ -11,6 +12,7 @@ ON CONFLICT (name) DO UPDATE SET
     version = excluded.version,
     host = excluded.host,
     pid = excluded.pid,
+    process = excluded.process,
     kinds = excluded.kinds,
     running = excluded.running,
     concurrency = excluded.concurrency,

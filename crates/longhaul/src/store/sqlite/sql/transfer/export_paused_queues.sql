@@ -1,3 +1,5 @@
--- Lists all paused queues, of which there are few.
-SELECT tenant_id, name FROM paused_queues
+-- Lists all paused queues page by page.
+SELECT * FROM paused_queues
+WHERE (tenant_id, name) > (?1, ?2)
 ORDER BY tenant_id, name
+LIMIT ?3

@@ -1,5 +1,5 @@
 -- Lists all tombstones page by page.
-SELECT tenant_id, id, gone_at FROM tombstones
+SELECT * FROM tombstones
 WHERE (tenant_id, id) > (?1, ?2)
 ORDER BY tenant_id, id
 LIMIT ?3

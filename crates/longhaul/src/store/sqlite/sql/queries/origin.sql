@@ -1,0 +1,2 @@
+-- Reads the identity of the file.
+SELECT id FROM origin

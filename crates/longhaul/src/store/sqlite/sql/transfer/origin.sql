@@ -1,2 +1,0 @@
--- Reads the id that distinguishes this file from others.
-SELECT id FROM origin
