@@ -17,6 +17,7 @@ mod proxy;
 mod quarantine;
 mod restarts;
 mod row_security;
+mod serialization;
 mod shared_leases;
 mod stalls;
 mod tls;
