@@ -1,5 +1,6 @@
 //! Workers that die, sleep and leave, while another one and the API stay.
 
+mod busy_cores;
 mod late_database;
 
 use longhaul_client::wire::Status;
