@@ -3,10 +3,10 @@
 mod alternating_store;
 mod clock_steps;
 mod cluster;
+mod cost;
 mod database;
 mod deadlocks;
 mod failover;
-mod foreign_ids;
 mod frozen_connections;
 mod lost_responses;
 mod maintenance;
@@ -22,9 +22,7 @@ mod serialization;
 mod shared_leases;
 mod stalls;
 mod tls;
-mod touched_blocks;
 mod usage;
-mod vacuum;
 mod wait;
 
 pub(crate) use alternating_store::{AlternatingStore, alternating_harness};

@@ -4,7 +4,7 @@ use longhaul::job::{JobId, TenantId};
 use longhaul::store::conformance::{StoreHarness, done};
 use longhaul::store::{Store, StoreError};
 
-use super::touched_blocks::MeasuredDatabase;
+use super::MeasuredDatabase;
 
 /// A call of the store with the id of a job.
 #[derive(Debug, Clone, Copy)]

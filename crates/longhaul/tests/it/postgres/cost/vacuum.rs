@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use longhaul::store::conformance::{StoreHarness, done, settlement};
 
-use super::touched_blocks::{MeasuredDatabase, TouchedBlocks};
+use super::{MeasuredDatabase, TouchedBlocks};
 
 /// Batch size; all batches together have 20,000 jobs.
 const BATCH: usize = 500;

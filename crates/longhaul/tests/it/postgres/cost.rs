@@ -1,4 +1,7 @@
-//! A database that counts the blocks which a store's calls touch.
+//! Cost of calls, in blocks of the database that they touch.
+
+mod foreign_ids;
+mod vacuum;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
