@@ -6,9 +6,11 @@
 // looked at. Fails if a label is missing on either side or cut in ours, if the two are shaped quite differently, or
 // if a picture asks for anything from elsewhere. Pixels are not compared: both lay out text with engines of their own.
 
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
+
+import { browserPath, skip } from "../chromium.mjs";
 
 const [modules, out] = process.argv.slice(2).map((path) => resolve(path));
 const { chromium } = createRequire(join(modules, "x.js"))("playwright-core");
@@ -29,11 +31,6 @@ const SCHEMES = {
 };
 
 const wrong = [];
-
-function browserPath() {
-  const found = ["chromium", "chromium-browser", "google-chrome"].map((name) => `/usr/bin/${name}`);
-  return [process.env.CHROMIUM, ...found].find((path) => path && existsSync(path));
-}
 
 function ours(file, scheme, ending) {
   return readFileSync(join(out, "gallery", `${file.replace(/\..*/, "")}-${scheme}.${ending}`));
@@ -109,7 +106,7 @@ function sheet(rows, { background, ink, line }) {
 async function main() {
   const executablePath = browserPath();
   if (executablePath === undefined) {
-    console.log("comparison with mermaid: skipped, there is no chromium");
+    skip("comparison with mermaid");
     return;
   }
   const index = JSON.parse(readFileSync(join(samples, "index.json"), "utf8"));

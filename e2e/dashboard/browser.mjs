@@ -2,9 +2,10 @@
 // content security policy, no request to another host and no failed request.
 
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
+
+import { browserPath } from "../chromium.mjs";
 
 const modules = resolve(process.env.NODE_MODULES ?? join(import.meta.dirname, "../../.tools/node/node_modules"));
 const require = createRequire(join(modules, "x.js"));
@@ -16,12 +17,6 @@ const TIMEOUT_MS = 15_000;
 const WIDE = { width: 1280, height: 900 };
 const REFUSED = /^console: Failed to load resource: the server responded with a status of 4/;
 let browser;
-
-/** Returns the path of an installed browser. */
-export function browserPath() {
-  const found = ["chromium", "chromium-browser", "google-chrome"].map((name) => `/usr/bin/${name}`);
-  return [process.env.CHROMIUM, ...found].find((path) => path && existsSync(path));
-}
 
 export async function open() {
   const { chromium } = require("playwright-core");

@@ -9,7 +9,8 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { after, before } from "node:test";
 
-import { browserPath, close, open } from "./browser.mjs";
+import { browserPath, skip } from "../chromium.mjs";
+import { close, open } from "./browser.mjs";
 
 // Limit for a hang; a normal run takes a fraction of it.
 const LIMIT_MS = 480_000;
@@ -20,7 +21,7 @@ const all = readdirSync(folder)
   .sort();
 
 if (browserPath() === undefined) {
-  console.log("dashboard: skipped, there is no chromium");
+  skip("dashboard");
 } else {
   setTimeout(() => {
     console.error(`dashboard: not done after ${LIMIT_MS / 1000} s`);

@@ -9,7 +9,9 @@ import unittest
 from typing import Any, Callable
 
 import checker
+import invariants_effects
 import invariants_faults
+import invariants_jobs
 import proxy
 import sample
 from history import History, Observation
@@ -119,7 +121,7 @@ PLANTED: list[tuple[str, str, Plant]] = [
     ("9", "out of order", lambda h: change(h, "delivery", {"job": "taken", "version": 2}, at=190.0)),
     ("9", "a forged signature", lambda h: change(h, "delivery", {"job": "taken", "version": 2}, signed=False)),
     ("10", "a job metered twice", lambda h: one(h, "usage", tenant="acme")["total"].update(jobs=2)),
-    ("10", "a step metered twice", lambda h: one(h, "usage", tenant="initech")["total"].update(steps=8)),
+    ("10", "a step metered twice", lambda h: one(h, "usage", tenant="initech")["total"].update(steps=10)),
     ("10", "a payload that was not metered", lambda h: one(h, "usage", tenant="acme")["total"].update(payloadBytes=0)),
     ("11", "another tenant's data", lambda h: change(h, "foreign", {"tenant": "globex"}, of="acme", status=200)),
     ("11", "another tenant's job", lambda h: change(h, "foreign", {"tenant": "globex"}, status=409)),
@@ -127,6 +129,10 @@ PLANTED: list[tuple[str, str, Plant]] = [
     ("12", "a key that outlived its job", lambda h: final(h, "taken")["receipt"][0].update(keyDestroyedAt=115.0)),
     ("12", "a payload that stays", lambda h: (
         final(h, "taken")["receipt"][0].update(deletedAt=None), final(h, "taken").update(at=300.0))),
+    ("12", "a payload that is deleted late", lambda h: final(h, "taken")["receipt"][0].update(deletedAt=170.1)),
+    ("12", "a payload that is deleted late after an outage", lambda h: (
+        copy_of(h, "fault", {"fault": "kill"}, fault="postgres-away", at=115.0, until=125.0),
+        final(h, "taken")["receipt"][0].update(deletedAt=180.1))),
     ("12", "a payload in clear text", lambda h: h.append(
         {"sort": "leftover", "what": "payload", "path": "r1/work/x", "tenant": "acme", "at": 200.0})),
     ("13", "an orphan blob", lambda h: copy_of(h, "leftover", {"what": "blob"}, path="blobs/acme/taken/2")),
@@ -156,7 +162,11 @@ PLANTED: list[tuple[str, str, Plant]] = [
     ("19", "a job that never ends", lambda h: final(h, "parent")["body"].update(status="running")),
     ("lease", "a lease lost without a cause", lambda h: remove(h, "fault", fault="kill")),
     ("lease", "a lease lost by a short pause", lambda h: change(h, "fault", {"fault": "kill"}, fault="pause")),
-    ("take-over", "a late take-over", lambda h: final(h, "taken")["attempts"][1].update(startedAt=114.0)),
+    ("take-over", "a late take-over", lambda h: final(h, "taken")["attempts"][1].update(startedAt=124.1)),
+    ("take-over", "a late take-over with short leases", lambda h: (
+        change(h, "settings", {}, lease=3.0, renew=0.75, sweep=0.3),
+        final(h, "taken")["attempts"][1].update(startedAt=114.0))),
+    ("pick-up", "a late pick-up", lambda h: final(h, "released")["attempts"][1].update(startedAt=129.5)),
     ("stop", "a slow stop", lambda h: change(h, "process", {"what": "stopped"}, seconds=26.0)),
     ("stop", "a stop with an error", lambda h: change(h, "process", {"what": "stopped"}, code=1)),
     ("exit", "a server that ends by itself", lambda h: change(h, "process", {"what": "ended"}, expected=False, at=140.0)),
@@ -194,6 +204,44 @@ class CheckerTest(unittest.TestCase):
     def test_a_take_over_is_measured_from_the_death(self) -> None:
         (found,) = invariants_faults.take_overs(History(sample.clean()))
         self.assertEqual(found[:2], (3.5, True))
+
+    def test_a_stop_without_the_database_explains_a_lost_lease_and_other_stops_do_not(self) -> None:
+        for outage, explained in (("postgres-away", True), ("endpoint", False)):
+            history = sample.clean()
+            copy_of(history, "fault", {"fault": "kill"}, fault=outage, at=103.0, until=106.0, replica="r2")
+            copy_of(history, "process", {"what": "stopped"}, at=104.0, replica="r1")
+            remove(history, "fault", fault="kill")
+            violated = {verdict.number for verdict in checker.check(history) if verdict.violations}
+            self.assertEqual("lease" not in violated, explained, outage)
+
+    def test_a_pick_up_is_measured_from_the_release(self) -> None:
+        (found,) = invariants_faults.pick_ups(History(sample.clean()))
+        self.assertAlmostEqual(found[0], 0.1)
+        self.assertTrue(found[1])
+
+    def test_a_pick_up_needs_a_free_slot_and_no_fault(self) -> None:
+        def able(plant: Plant) -> bool:
+            history = sample.clean()
+            plant(history)
+            ((_, able, _),) = invariants_faults.pick_ups(History(history))
+            return able
+
+        others = [{"fault": "cpu"}, {"fault": "postgres-away"}, {"fault": "stall", "replica": "r3"}]
+        for other in others:
+            fields = {"replica": "r1", **other, "at": 126.0, "until": 127.0}
+            self.assertFalse(able(lambda h: copy_of(h, "fault", {"fault": "kill"}, **fields)), other)
+        attempt = {"replica": "r3", "attempt": 1, "startedAt": 126.0, "endedAt": 132.0, "status": "completed", "error": None}
+        self.assertFalse(able(lambda h: final(h, "parent")["attempts"].extend([attempt] * 4)))
+        renamed = {"at": 120.0, "replica": "r3-1", "data": "r3", "pid": 3}
+        self.assertFalse(able(lambda h: copy_of(h, "process", {"what": "ended"}, **renamed)))
+        self.assertTrue(able(lambda h: final(h, "parent")["attempts"].extend([attempt] * 3)))
+
+    def test_use_of_a_revoked_key_is_measured_from_its_revocation(self) -> None:
+        self.assertEqual(invariants_jobs.revocations(History(sample.clean())), {"k1": 1.0})
+
+    def test_a_deletion_is_measured_from_the_end_of_the_job(self) -> None:
+        (seconds,) = invariants_effects.deletions(History(sample.clean()))
+        self.assertAlmostEqual(seconds, 0.1)
 
 
 class PlanTest(unittest.TestCase):

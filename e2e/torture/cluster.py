@@ -11,7 +11,7 @@ from pathlib import Path
 
 import http1
 from history import Recorder, now
-from plan import Plan
+from plan import CONCURRENCY, Plan
 from proxy import Proxy
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -201,7 +201,7 @@ def configuration(plan: Plan, folder: Path, binary: Path) -> str:
         "[auth]", "require_keys = true", "failures_per_minute = 0",
         "[egress]", 'allow = ["127.0.0.1/32"]',
         "[webhooks]", 'first_retry = "300ms"', 'timeout = "2s"',
-        "[worker]", "concurrency = 6", f'stop_grace = "{leases.stop_grace:.0f}s"', 'cancel_grace = "1s"',
+        "[worker]", f"concurrency = {CONCURRENCY}", f'stop_grace = "{leases.stop_grace:.0f}s"', 'cancel_grace = "1s"',
         "[lease]", *(
             f'{name} = "{seconds * 1000:.0f}ms"'
             for name, seconds in (("duration", leases.duration), ("renew", leases.renew), ("sweep", leases.sweep))

@@ -149,25 +149,49 @@ def own_steps(seen: JobHistory) -> int:
     return sum(not isinstance(one["output"], dict) or one["output"].get("job", seen.id) == seen.id for one in steps)
 
 
+def payloads(history: History) -> list[tuple[JobHistory, Observation, float | None]]:
+    """Returns each stored payload of a job that has ended, with the time of the end, which is unknown after a purge."""
+    found = []
+    for seen in history.jobs.values():
+        final = seen.final
+        if final and final["receipt"] is not None:
+            ended_at = final.get("completedAt")
+            if final["status"] == 410 or ended_at is not None:
+                found += [(seen, stored, ended_at) for stored in final["receipt"] if stored["role"] == "payload"]
+    return found
+
+
+def deletions(history: History) -> list[float]:
+    """Returns for each deleted payload the seconds from the end of its job to the deletion."""
+    return [
+        stored["deletedAt"] - ended_at for _, stored, ended_at in payloads(history)
+        if ended_at is not None and stored["deletedAt"] is not None
+    ]  # fmt: skip
+
+
+def outage_s(history: History, begin: float, until: float) -> float:
+    """Returns for how long nothing could be deleted: without Postgres, or without the one server on SQLite."""
+    settings = history.of("settings")
+    is_alone = bool(settings) and settings[-1]["store"] == "sqlite"
+    sorts = {"kill", "pause", "term"} if is_alone else {"postgres-crash", "postgres-away"}
+    lost = 0.0
+    for one in history.of("fault"):
+        if one["happened"] and one["fault"] in sorts:
+            lost += max(0.0, min(until, one["until"] or until) - max(begin, one["at"]))
+    return lost
+
+
 @invariant(12, "A payload is unreadable from the end of its job on, and gone within 60 s")
 def payloads_are_deleted(history: History, verdict: Verdict) -> None:
     healed = history.mark("healed") or 0.0
-    for job, seen in history.jobs.items():
-        final = seen.final
-        if not final or final["receipt"] is None:
-            continue
-        ended_at = final.get("completedAt")
-        has_ended_now = final["status"] == 410 or ended_at is not None
-        for stored in final["receipt"]:
-            if stored["role"] != "payload" or not has_ended_now:
-                continue
-            destroyed, deleted = stored["keyDestroyedAt"], stored["deletedAt"]
-            in_time = destroyed is not None and (ended_at is None or destroyed <= ended_at + CLOCK_SLACK_S)
-            verdict.expect(in_time, f"{job} ended at {ended_at}, and its payload's key was destroyed at {destroyed}")
-            # While everything is down, nothing can be deleted.
-            due = max(ended_at or 0.0, healed) + PAYLOAD_GONE_S
-            gone = deleted <= due if deleted is not None else final["at"] <= due
-            verdict.expect(gone, f"{job} ended at {ended_at}, and its payload was deleted at {deleted}")
+    for seen, stored, ended_at in payloads(history):
+        destroyed, deleted = stored["keyDestroyedAt"], stored["deletedAt"]
+        in_time = destroyed is not None and (ended_at is None or destroyed <= ended_at + CLOCK_SLACK_S)
+        verdict.expect(in_time, f"{seen.id} ended at {ended_at}, and its payload's key was destroyed at {destroyed}")
+        begin = ended_at or healed
+        until = deleted if deleted is not None else seen.final["at"] if seen.final else begin
+        gone = until - begin - outage_s(history, begin, until) <= PAYLOAD_GONE_S
+        verdict.expect(gone, f"{seen.id} ended at {ended_at}, and its payload was deleted at {deleted}")
     for one in history.of("leftover"):
         if one["what"] == "payload":
             verdict.expect(False, f"{one['path']} holds a payload of {one['tenant']} in clear text")

@@ -4,11 +4,16 @@ from collections import defaultdict
 
 from checker import Verdict, invariant
 from history import CLOCK_SLACK_S, History, Observation
-from plan import REDIRECTED
+from plan import CONCURRENCY, DEFAULT, REDIRECTED
 
-# Beyond the lease and one sweep, on a machine whose cores are shared with everything else.
+# Promises with the default leases. With shorter ones: beyond the lease and one sweep, on a machine whose cores are
+# shared with everything else.
+TAKE_OVER_WITHIN_S = 20.0
 TAKE_OVER_SLACK_S = 5.0
 STOP_WITHIN_S = 25.0
+PICK_UP_WITHIN_S = 1.0
+# Slots of a replica that jobs may use of which no client knows, for example because they were purged since.
+UNKNOWN_JOBS_MAX = 2
 # Times for which a fault may have effects after it ended, and for which a frozen connection may.
 EFFECTS_S = 5.0
 FROZEN_S = 20.0
@@ -26,7 +31,8 @@ def lost_leases(history: History) -> list[tuple[str, int, dict, dict | None]]:
 
 
 def stops(history: History) -> list[tuple[str, float, float, str]]:
-    """Returns replica, begin, end and cause of each time in which a worker was gone or paused beyond its lease."""
+    """Returns replica, begin, end and cause of each time in which a worker was gone or paused beyond its lease, or ended
+    without being able to release its jobs."""
     settings = history.of("settings")
     survived = settings[-1]["lease"] - settings[-1]["renew"] if settings else 0.0
     found = []
@@ -39,13 +45,27 @@ def stops(history: History) -> list[tuple[str, float, float, str]]:
         if run["what"] == "end-kill":
             found.append((run["replica"], run["at"], run["at"], "killed by its job"))
     for one in history.of("process"):
+        if one["what"] == "stopped" and is_cut_off(history, one["replica"], one["at"]):
+            found.append((one["replica"], one["at"], one["at"], "stopped without its database"))
         # Reported by other promises.
         if one["what"] == "stuck" or one["what"] == "ended" and not one["expected"]:
             found.append((one["replica"], one["at"], one["at"], "ended by itself"))
     return found
 
 
-@invariant("lease", "An attempt is charged as lost only if its worker was killed or paused beyond its lease")
+def is_cut_off(history: History, replica: str, at: float) -> bool:
+    """True if the replica could not reach its database at this time. A server that must stop within 25 s cannot wait for
+    it."""
+    for one in history.of("fault"):
+        everywhere = one["fault"].startswith("postgres")
+        here = one["replica"] == replica and one["fault"] in ("freeze", "stall", "refuse")
+        lasts = FROZEN_S if one["fault"] == "freeze" else 0.0
+        if one["happened"] and (everywhere or here) and one["at"] <= at <= (one["until"] or at) + lasts:
+            return True
+    return False
+
+
+@invariant("lease", "An attempt is charged as lost only if its worker was killed, paused beyond its lease, or cut off")
 def leases_are_kept(history: History, verdict: Verdict) -> None:
     causes = stops(history)
     for seen in history.jobs.values():
@@ -99,15 +119,96 @@ def is_alone(history: History, replica: str, death: float, until: float) -> bool
     )
 
 
-@invariant("take-over", "The jobs of a killed worker run elsewhere after its lease, or 20 s with the default lease")
+def has_default_leases(history: History) -> bool:
+    settings = history.of("settings")
+    return bool(settings) and settings[-1]["lease"] == DEFAULT.duration
+
+
+@invariant("take-over", "The jobs of a killed worker run elsewhere after its lease, within 20 s with the default lease")
 def jobs_are_taken_over(history: History, verdict: Verdict) -> None:
     settings = history.of("settings")
     if not settings:
         return
     lease, sweep = settings[-1]["lease"], settings[-1]["sweep"]
-    bound = lease + sweep + TAKE_OVER_SLACK_S
+    bound = TAKE_OVER_WITHIN_S if has_default_leases(history) else lease + sweep + TAKE_OVER_SLACK_S
     for seconds, alone, text in take_overs(history):
         verdict.expect(not alone or seconds <= bound, f"{text}: {seconds:.1f} s later, allowed are {bound:.1f} s")
+
+
+def pick_ups(history: History) -> list[tuple[float, bool, str]]:
+    """Returns the pick-up of each job that a stopping worker released: seconds from the release to the next claim, whether
+    another replica had a free slot and no fault all the time, and a description."""
+    ends = [one for one in history.of("process") if one["what"] == "stopped"]
+    found = []
+    for job, seen in history.jobs.items():
+        for attempt, after in zip(seen.attempts, seen.attempts[1:]):
+            released_at = attempt["endedAt"]
+            if attempt["status"] != "pending" or attempt["error"] is not None or released_at is None:
+                continue
+            stopping = any(
+                one["replica"] == attempt["replica"]
+                and one["at"] - one["seconds"] <= released_at + CLOCK_SLACK_S
+                and released_at <= one["at"] + CLOCK_SLACK_S
+                for one in ends
+            )
+            if stopping:
+                until = after["startedAt"]
+                text = f"{job}, released by {attempt['replica']} at {released_at:.3f}, ran again at {until:.3f}"
+                able = can_pick_up(history, attempt["replica"], released_at, until)
+                found.append((max(0.0, until - released_at), able, text))
+    return found
+
+
+def can_pick_up(history: History, stopped: str, begin: float, until: float) -> bool:
+    """True if a replica besides the stopping one had a free slot at any time between these, and no fault hit the store or
+    one of the two."""
+    if has_fault(history, stopped, begin, until, harmless=("term",)):
+        return False
+    return any(
+        replica != stopped
+        and not has_fault(history, replica, begin, until)
+        and slots_taken(history, replica, begin, until) + UNKNOWN_JOBS_MAX < CONCURRENCY
+        for replica in running_replicas(history, begin, until)
+    )
+
+
+def has_fault(history: History, replica: str, begin: float, until: float, harmless: tuple[str, ...] = ()) -> bool:
+    """True if a fault of this replica, or one of all replicas, had effects at that time."""
+    for one in history.of("fault"):
+        here = one["replica"] == replica or one["fault"] == "cpu" or one["fault"].startswith("postgres")
+        lasts = FROZEN_S if one["fault"] == "freeze" else EFFECTS_S
+        if here and one["happened"] and one["fault"] not in (*harmless, "endpoint"):
+            if one["at"] <= until and (one["until"] or until) + lasts >= begin:
+                return True
+    return False
+
+
+def running_replicas(history: History, begin: float, until: float) -> set[str]:
+    """Returns the replicas that had been running for a while at this time, and went on."""
+    # By process, because a replica may have a new name when its end is recorded.
+    running: dict[tuple[str, int], str] = {}
+    for one in history.of("process"):
+        process = one.get("data", ""), one.get("pid", 0)
+        if one["what"] == "started" and one["at"] <= begin - EFFECTS_S:
+            running[process] = one["replica"]
+        elif one["what"] == "ended" and one["at"] <= until:
+            running.pop(process, None)
+    return set(running.values())
+
+
+def slots_taken(history: History, replica: str, begin: float, until: float) -> int:
+    """Returns how many attempts ran on a replica at this time, besides one that begins at its end."""
+    return sum(
+        attempt["replica"] == replica and attempt["startedAt"] < until and (attempt["endedAt"] or until) >= begin
+        for seen in history.jobs.values() for attempt in seen.attempts
+    )  # fmt: skip
+
+
+@invariant("pick-up", "With the default leases, a job that a stopping worker releases runs elsewhere in less than 1 s")
+def released_jobs_are_picked_up(history: History, verdict: Verdict) -> None:
+    if has_default_leases(history):
+        for seconds, able, text in pick_ups(history):
+            verdict.expect(not able or seconds < PICK_UP_WITHIN_S, f"{text}, {seconds:.2f} s later")
 
 
 @invariant("stop", "SIGTERM ends a server in less than 25 s, and no attempt is charged")

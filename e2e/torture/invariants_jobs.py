@@ -205,15 +205,29 @@ def tenants_are_isolated(history: History, verdict: Verdict) -> None:
         verdict.expect(not foreign, f"a delivery to {one['path']} of {one['tenant']} has data of {foreign}")
 
 
+def is_refused(probe: Observation) -> bool:
+    return probe["status"] in (None, 401, 429) or probe["status"] >= 500
+
+
+def revocations(history: History) -> dict[str, float]:
+    """Returns for each revoked key the seconds until its last call that was not refused; 0 if there was none."""
+    revoked_at = {one["id"]: one["revoked"] for one in history.of("key")}
+    late = dict.fromkeys(revoked_at, 0.0)
+    for probe in history.of("probe"):
+        if not is_refused(probe):
+            key = probe["key"]
+            late[key] = max(late[key], probe["sent"] - revoked_at[key])
+    return late
+
+
 @invariant(17, "A revoked key is refused by every replica after 5 s")
 def revoked_keys_are_refused(history: History, verdict: Verdict) -> None:
     revoked_at = {one["id"]: one["revoked"] for one in history.of("key")}
     for probe in history.of("probe"):
         late = probe["sent"] - revoked_at[probe["key"]]
         if late > REVOKED_WITHIN_S:
-            refused = probe["status"] in (None, 401, 429) or probe["status"] >= 500
             message = f"the key {probe['key']} gets {probe['status']} from replica {probe['replica']} {late:.1f} s later"
-            verdict.expect(refused, message)
+            verdict.expect(is_refused(probe), message)
 
 
 @invariant(18, "A client never sees a job's version go back")

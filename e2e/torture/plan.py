@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 TENANTS = ("acme", "globex", "initech")
 JOBS_PER_S = 7.0
+# Slots of each replica.
+CONCURRENCY = 6
 # Events of the endpoint of each tenant; a tenant without one uses webhooks of single jobs.
 SUBSCRIPTIONS: dict[str, tuple[str, ...]] = {
     "acme": (),

@@ -1,7 +1,7 @@
 """A small history without violations, in which checker_test.py plants them one at a time.
 
 It has one job for each feature: `taken` (its worker is killed in its second step, and another takes over; with payload
-and artifact), `cancelled` (and resumed), `parent` and its `fork`, `purged`.
+and artifact), `released` (its worker is stopped between its steps), `cancelled` (and resumed), `parent` and its `fork`, `purged`.
 """
 
 from typing import Any
@@ -153,15 +153,18 @@ def clean() -> list[Observation]:
     purged.record("stream", watcher="purged.0", at=109.0, status=410, last=0, since=0, complete=False)
     purged.record("final", status=410, at=200.0, receipt=[])
 
-    found = [*taken.finals(), *cancelled.finals(), *parent.finals(), *fork.finals(), *purged.observations]
+    released = Job("released", tenant="initech").submit(126).claim(127, "r2").step(127, "a").end(128.5, "pending")
+    released.claim(128.6, "r3", charged=False).step(129, "b").end(131, "completed")
+
+    found = [*taken.finals(), *released.finals(), *cancelled.finals(), *parent.finals(), *fork.finals(), *purged.observations]
     # A copy of a submission with another input, which was rejected.
     copy = next(one for one in found if one["sort"] == "submit" and one["job"] == "taken")
     found.append(copy | {"variant": 1, "status": 422, "code": "idempotency-key-reused", "job": None})
     found += [
         {"sort": "listed", "tenant": "acme", "jobs": [taken.summary()]},
-        {"sort": "listed", "tenant": "initech", "jobs": [one.summary() for one in (cancelled, parent, fork)]},
+        {"sort": "listed", "tenant": "initech", "jobs": [one.summary() for one in (released, cancelled, parent, fork)]},
         {"sort": "usage", "tenant": "acme", "status": 200, "total": {"jobs": 1, "steps": 2, "payloadBytes": 5_000}},
-        {"sort": "usage", "tenant": "initech", "status": 200, "total": {"jobs": 4, "steps": 7, "payloadBytes": 0}},
+        {"sort": "usage", "tenant": "initech", "status": 200, "total": {"jobs": 5, "steps": 9, "payloadBytes": 0}},
     ]
     return found + surroundings()
 
@@ -169,9 +172,15 @@ def clean() -> list[Observation]:
 def surroundings() -> list[Observation]:
     """Observations of the cluster."""
     return [
-        {"sort": "settings", "seed": 1, "store": "postgres", "lease": 3.0, "renew": 0.75, "sweep": 0.3},
+        {"sort": "settings", "seed": 1, "store": "postgres", "lease": 15.0, "renew": 5.0, "sweep": 2.0},
+        *(
+            {"sort": "process", "what": "started", "at": 99.0, "replica": f"r{pid}", "data": f"r{pid}", "pid": pid}
+            for pid in (1, 2, 3)
+        ),
         {"sort": "fault", "fault": "kill", "at": 104.0, "until": 105.0, "replica": "r1", "happened": True},
-        {"sort": "process", "what": "ended", "at": 104.0, "replica": "r1", "code": -9, "expected": True},
+        {"sort": "process", "what": "ended", "at": 104.0, "replica": "r1", "data": "r1", "pid": 1, "code": -9,
+         "expected": True},
+        {"sort": "fault", "fault": "term", "at": 128.0, "until": 130.5, "replica": "r2", "happened": True},
         {"sort": "process", "what": "stopped", "at": 130.0, "replica": "r2", "seconds": 2.0, "code": 0},
         {"sort": "key", "id": "k1", "revoked": 120.0},
         {"sort": "probe", "key": "k1", "replica": 0, "sent": 121.0, "status": 200},

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import checker
+import invariants_effects
 import invariants_faults
+import invariants_jobs
 from checker import Verdict
 from clients import Api, JobClient, create_endpoints
 from cluster import START_S, Cluster, Failed
@@ -146,9 +148,6 @@ class Run:
         faults = Counter(one["fault"] for one in history.of("fault") if one["happened"])
         attempts = sum(len(seen.attempts) for seen in history.jobs.values())
         own_kills = sum(run["what"] == "end-kill" for run in history.of("run"))
-        times = [(seconds, alone) for seconds, alone, _ in invariants_faults.take_overs(history)]
-        longest = max((seconds for seconds, _ in times), default=0.0)
-        alone = max((seconds for seconds, is_alone in times if is_alone), default=0.0)
         healed, ended = history.mark("healed"), history.mark("ended")
         recovered = f"{ended - healed:.1f} s" if healed and ended else "never"
         by_sort = ", ".join(f"{count} {sort}" for sort, count in sorted(faults.items())) or "none"
@@ -157,7 +156,28 @@ class Run:
             f"{self.plan.store} seed {self.plan.seed}: {len(history.accepted())} jobs acknowledged, {attempts} attempts, "
             f"{len(history.of('run'))} ledger lines, {len(history.of('event'))} events watched, "
             f"{len(history.of('delivery'))} deliveries, kills {faults['kill'] + own_kills}, faults: {by_sort}; "
-            f"{len(times)} take-overs, longest {longest:.1f} s (without another fault {alone:.1f} s), "
+            f"longest: {', '.join(longest_times(history))}; "
             f"all ended {recovered} after healing; {sum(verdict.examined for verdict in verdicts)} facts examined, "
             f"violations {violations}"
         )
+
+
+def longest_times(history: History) -> list[str]:
+    """Returns the longest time of each promise in seconds, and of how many."""
+    found = []
+    for name, times in (
+        ("take-over", invariants_faults.take_overs(history)),
+        ("pick-up after a stop", invariants_faults.pick_ups(history)),
+    ):
+        alone = [seconds for seconds, is_alone, _ in times if is_alone]
+        every = longest([seconds for seconds, _, _ in times])
+        found.append(f"{name} {every} (without another fault {longest(alone)})")
+    stops = [one["seconds"] for one in history.of("process") if one["what"] == "stopped"]
+    found.append(f"stop {longest(stops)}")
+    found.append(f"use of a revoked key {longest(list(invariants_jobs.revocations(history).values()))}")
+    found.append(f"deletion of a payload {longest(invariants_effects.deletions(history))}")
+    return found
+
+
+def longest(times: list[float]) -> str:
+    return f"{max(times):.2f} s of {len(times)}" if times else "none"

@@ -127,6 +127,7 @@ struct Inner {
     lane_cursors: tokio::sync::Mutex<LaneCursors>,
     /// Time at which this process last checked `incoming` for jobs submitted by SQL.
     incoming_checked_at: AtomicI64,
+    lost_claims: claim::lost::LostClaims,
     /// Time at which this process last read the database's clock.
     clock_read_at: crate::sync::Mutex<Option<std::time::Instant>>,
     reserved: ReservedConnection,
@@ -161,6 +162,7 @@ impl PostgresStore {
             limited_tenants: Mutex::default(),
             lane_cursors: tokio::sync::Mutex::default(),
             incoming_checked_at: AtomicI64::new(0),
+            lost_claims: claim::lost::LostClaims::default(),
             clock_read_at: crate::sync::Mutex::default(),
             reserved: ReservedConnection::default(),
             subscriptions: SubscriptionCache::default(),

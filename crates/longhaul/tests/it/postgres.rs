@@ -3,6 +3,7 @@
 mod alternating_store;
 mod clock_steps;
 mod cluster;
+mod cost;
 mod database;
 mod deadlocks;
 mod failover;
@@ -17,11 +18,11 @@ mod proxy;
 mod quarantine;
 mod restarts;
 mod row_security;
+mod serialization;
 mod shared_leases;
 mod stalls;
 mod tls;
 mod usage;
-mod vacuum;
 mod wait;
 
 pub(crate) use alternating_store::{AlternatingStore, alternating_harness};

@@ -1,5 +1,7 @@
 //! Tenant isolation on every route of the OpenAPI document.
 
+mod store_calls;
+
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 

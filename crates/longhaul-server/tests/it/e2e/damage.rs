@@ -1,5 +1,10 @@
 //! Disks and files that fail, and a second process that wants them.
 
+#[cfg(target_os = "linux")]
+mod full_postgres;
+#[cfg(target_os = "linux")]
+mod power_cut;
+
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::process::Stdio;
@@ -8,6 +13,7 @@ use longhaul_client::wire::{Status, SubmitRequest};
 use longhaul_client::{ListRequest, SubmitOptions};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
 
 use super::submit::{end, submit};
 use crate::harness::raw_http;
@@ -99,42 +105,42 @@ async fn data_files_are_readable_by_their_owner_only() {
     drop(server);
 }
 
-/// A private mount of its own: nothing is left behind, however the test ends.
-fn serve_on_small_disk(install: &Installation) -> tokio::process::Command {
-    std::fs::create_dir_all(install.data_dir()).unwrap();
+/// Returns a command that runs `program` with a mount that no other process sees, and that ends with it.
+fn with_private_mount(install: &Installation, mount: &str, program: &[&str]) -> Command {
     let mut command = install.command("unshare");
-    let script = format!(
-        "mount -t tmpfs -o size=2m tmpfs {} && exec \"$0\" \"$@\"",
-        install.data_dir().display()
-    );
-    command.args(["--mount", "sh", "-c", &script]);
-    command.args([LONGHAUL, "serve", "--listen", &install.address().to_string()]);
+    let script = format!("{mount} && exec \"$0\" \"$@\"");
+    command.args(["--mount", "sh", "-c", &script]).args(program);
     command
+}
+
+/// Returns a server whose data folder is mounted by `mount`.
+fn serve_on(install: &Installation, mount: &str) -> TestProcess {
+    std::fs::create_dir_all(install.data_dir()).unwrap();
+    let listen = install.address().to_string();
+    let mount = format!("{mount} {}", install.data_dir().display());
+    TestProcess::spawn(with_private_mount(
+        install,
+        &mount,
+        &[LONGHAUL, "serve", "--listen", &listen],
+    ))
 }
 
 /// Reports whether this machine allows mounts; containers often do not.
 async fn may_mount(install: &Installation) -> bool {
-    let mut probe = install.command("unshare");
-    probe.args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]);
+    let probe = with_private_mount(install, "mount -t tmpfs tmpfs /mnt", &["true"]);
     output_of(probe).await.is_ok_and(|ran| ran.code == Some(0))
 }
 
-#[tokio::test]
-async fn full_disk_rejects_submissions_but_not_reads_and_recovers() {
-    let install = Installation::new();
-    if !may_mount(&install).await {
-        return skip("mounting a small disk needs root");
-    }
-    let server = install.wait_ready(TestProcess::spawn(serve_on_small_disk(&install))).await;
+/// Fills the disk with this folder until submissions are rejected, reads meanwhile, and frees the disk.
+async fn assert_full_disk_is_survived(install: &Installation, disk: &Path) {
     let client = install.client();
     let before = submit(&client, "demo", json!({"result": "before"})).await;
     end(&client, &before.job_id).await;
 
-    let disk =
-        format!("/proc/{}/root{}", server.pid().as_raw_nonzero(), install.data_dir().display());
-    let ballast = Path::new(&disk).join("ballast");
-    // As much as fits: that it ends in an error is the point.
-    assert!(std::fs::write(&ballast, vec![0; 4 << 20]).is_err());
+    let ballast = disk.join("ballast");
+    let filled = std::fs::File::create(&ballast)
+        .and_then(|mut file| std::io::copy(&mut std::io::repeat(0), &mut file));
+    assert_eq!(filled.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
     let body = json!({"kind": "demo", "input": {"result": "x".repeat(4_000)}}).to_string();
     let mut acknowledged = Vec::new();
     let refused = loop {
@@ -158,6 +164,18 @@ async fn full_disk_rejects_submissions_but_not_reads_and_recovers() {
     for id in acknowledged {
         assert_eq!(end(&client, &id).await.status, Status::Completed);
     }
+}
+
+#[tokio::test]
+async fn full_disk_rejects_submissions_but_not_reads_and_recovers() {
+    let install = Installation::new();
+    if !may_mount(&install).await {
+        return skip("mounting a small disk needs root");
+    }
+    let server = install.wait_ready(serve_on(&install, "mount -t tmpfs -o size=2m tmpfs")).await;
+    let pid = server.pid().as_raw_nonzero();
+    let disk = format!("/proc/{pid}/root{}", install.data_dir().display());
+    assert_full_disk_is_survived(&install, Path::new(&disk)).await;
     assert_eq!(server.sigterm().await.status.code(), Some(0));
 }
 

@@ -9,3 +9,5 @@ mod requests;
 #[path = "../../../../longhaul/tests/it/blob/servers.rs"]
 #[allow(dead_code, reason = "the engine's tests use the rest")]
 mod servers;
+#[cfg(target_os = "linux")]
+mod uploads;

@@ -1,5 +1,7 @@
 //! Workers that die, sleep and leave, while another one and the API stay.
 
+mod busy_cores;
+mod event_streams;
 mod late_database;
 
 use longhaul_client::wire::Status;

@@ -25,6 +25,11 @@ impl<'a> Watch<'a> {
         Self { install, ready: install.ready(), call, last_event_id, stream: None, ended: false }
     }
 
+    /// Makes the watcher connect to another server once its connection has ended.
+    pub(crate) fn reconnect_to(&mut self, install: &'a Installation) {
+        (self.install, self.ready) = (install, install.ready());
+    }
+
     /// Returns the next event, or `None` once the stream has ended after the terminal one.
     pub(crate) async fn next(&mut self) -> Option<Job> {
         loop {

@@ -17,6 +17,7 @@ pub(super) mod candidates;
 mod hand_off;
 pub(super) mod lane_cursors;
 mod limits;
+pub(super) mod lost;
 pub(super) mod quarantine;
 pub(super) mod query;
 
@@ -43,6 +44,7 @@ impl Inner {
     /// Claims due jobs. A claim with nothing to do also enqueues jobs that were submitted by SQL, and
     /// then tries once more.
     pub(super) async fn claim(&self, want: &Claim) -> Result<ClaimResult, PgError> {
+        self.release_lost_claims(want).await?;
         let claimed = self.claim_ready(want).await?;
         if claimed.leases.is_empty() {
             // The first attempt may have read the queue before the submissions were committed.
@@ -63,13 +65,19 @@ impl Inner {
 
     async fn claim_ready(&self, want: &Claim) -> Result<ClaimResult, PgError> {
         let claim_id: i64 = rand::random();
+        let mut may_have_claimed = false;
         let claimed = retrying!(is_retry => async {
-            if is_retry {
+            let claimed = if is_retry {
                 self.claim_again(want, claim_id).await
             } else {
                 self.try_claim(want, claim_id).await
-            }
+            };
+            may_have_claimed |= lost::may_have_committed(&claimed);
+            claimed
         });
+        if claimed.is_err() && may_have_claimed {
+            self.lost_claims.add(&want.replica, claim_id);
+        }
         Ok(claimed?)
     }
 

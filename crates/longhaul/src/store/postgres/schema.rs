@@ -157,15 +157,12 @@ async fn connect(url: DatabaseUrl, timeouts: Timeouts) -> Result<(PgDatabase, u6
              database or role (ALTER DATABASE … SET synchronous_commit = on)",
         );
     }
-    if row.get::<_, &str>(4) != "read committed" {
-        return refused("default_transaction_isolation must be 'read committed'");
-    }
-    if row.get(5) {
+    if row.get(4) {
         return refused("it is a standby, which is read-only");
     }
     if row.get::<_, &str>(3) != "on" {
         tracing::warn!("Postgres runs with fsync = off: a crash of its machine may lose all data");
     }
-    let asynchronous_standbys = u64::try_from(row.get::<_, i64>(6)).unwrap_or_default();
+    let asynchronous_standbys = u64::try_from(row.get::<_, i64>(5)).unwrap_or_default();
     Ok((database, asynchronous_standbys))
 }

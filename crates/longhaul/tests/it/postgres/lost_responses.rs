@@ -6,7 +6,7 @@ use longhaul::job::{Record, Status, TenantId};
 use longhaul::store::WorkerStore as _;
 use longhaul::store::conformance::{StoreHarness, done, failed_for_good, name, settlement};
 use longhaul::store::postgres::PostgresStore;
-use longhaul::store::{Claim, Report};
+use longhaul::store::{Claim, Report, StoreError};
 
 use super::database::TestDatabase;
 use super::proxy::{LostMessage, Proxy};
@@ -345,4 +345,30 @@ async fn rescue_and_pause_survive_a_lost_response() {
         assert_eq!((again.job.id, again.job.attempt), (lease.job.id, 2), "{lost:?}");
         cut.bench.settle(&again, done()).await.unwrap();
     }
+}
+
+/// Loses the response that contains `text`, and then every attempt of the call to read its outcome.
+async fn lose_outcome(cut: &LossyConnection, text: &str) {
+    cut.proxy.lose(LostMessage::Answer, text);
+    for number in 1..=4 {
+        while cut.proxy.losses() < number {
+            tokio::task::yield_now().await;
+        }
+        cut.proxy.lose(LostMessage::Question, "SELECT longhaul.split_leases");
+    }
+}
+
+/// The worker does not know of the lease, so nothing renews it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn job_of_a_claim_with_an_unknown_outcome_is_released_by_the_next_claim() {
+    let cut = LossyConnection::new().await;
+    let id = cut.bench.pending().await.id;
+    let (store, want) = (cut.bench.store(), cut.bench.want(1));
+    let (claimed, ()) = tokio::join!(store.claim(&want), lose_outcome(&cut, "COMMIT"));
+    assert!(matches!(claimed, Err(StoreError::Unavailable(_))), "{claimed:?}");
+    assert_eq!(cut.bench.record(id).await.job.status, Status::Running);
+    let lease = cut.bench.claim_one().await;
+    assert_eq!((lease.job.id, lease.job.attempt), (id, 1));
+    cut.bench.settle(&lease, done()).await.unwrap();
+    assert_eq!(cut.bench.record(id).await.job.status, Status::Completed);
 }

@@ -9,7 +9,9 @@ use longhaul_client::wire::{Job, Status};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
-use crate::harness::{CommandOutput, Installation, LONGHAUL, output_of, raw_http};
+use crate::harness::{CommandOutput, Installation, LONGHAUL, output_of, raw_http, skip};
+
+const NEEDS_ROOT: &str = "starting a program as another user needs root";
 
 /// A folder that every user may enter, with a file that only root may read and a place for working directories.
 struct SharedFolder(TempDir);
@@ -117,7 +119,7 @@ async fn program_runs_with_the_ids_groups_and_files_of_its_user() {
 #[tokio::test]
 async fn links_in_the_artifacts_folder_expose_no_file_of_the_server() {
     if !geteuid().is_root() {
-        return;
+        return skip(NEEDS_ROOT);
     }
     let shared = SharedFolder::new();
     let folder = shared.0.path();
@@ -139,7 +141,7 @@ async fn links_in_the_artifacts_folder_expose_no_file_of_the_server() {
 #[tokio::test]
 async fn missing_program_of_another_user_fails_its_job() {
     if !geteuid().is_root() {
-        return;
+        return skip(NEEDS_ROOT);
     }
     let shared = SharedFolder::new();
     let text = config(&shared.work(), "daemon", "").replace("\"sh\"", "\"/opt/no-such-program\"");
@@ -161,7 +163,7 @@ async fn unknown_user_of_a_kind_is_named_at_the_start() {
 #[tokio::test]
 async fn working_directories_that_a_user_cannot_enter_are_reported_at_the_start() {
     if !geteuid().is_root() {
-        return;
+        return skip(NEEDS_ROOT);
     }
     let install = Installation::with(&config(Path::new(""), "daemon", "id"));
     let reason = format!("\"daemon\" may not enter {}", install.path().display());

@@ -1,6 +1,7 @@
 //! Hand-off: a job that is submitted to a replica with a free slot gets its lease in the submission's own
 //! transaction, which saves a commit.
 
+use super::lost::may_have_committed;
 use super::{OwnLease, lease};
 use crate::store::postgres::connection::columns::{read_first, without_nul};
 use crate::store::postgres::connection::error::PgError;
@@ -21,7 +22,16 @@ impl Inner {
     ) -> Result<(SubmitResult, Option<Lease>), StoreError> {
         let claim_id: i64 = rand::random();
         let handed_off = if want.may_start(&new) {
-            retrying!(is_retry => self.try_hand_off(&new, want, claim_id, is_retry))?
+            let mut may_have_claimed = false;
+            let handed_off = retrying!(is_retry => async {
+                let handed_off = self.try_hand_off(&new, want, claim_id, is_retry).await;
+                may_have_claimed |= may_have_committed(&handed_off);
+                handed_off
+            });
+            if handed_off.is_err() && may_have_claimed {
+                self.lost_claims.add(&want.replica, claim_id);
+            }
+            handed_off?
         } else {
             None
         };

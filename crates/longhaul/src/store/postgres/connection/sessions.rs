@@ -53,10 +53,15 @@ macro_rules! settings {
 }
 
 /// Settings of a session that no other client shares.
-pub(crate) const SESSION: &str = settings!("SET");
+///
+/// Statements rely on seeing what was committed before each of them, so the isolation is set here: a default that an
+/// operator gives to a database or a role, at any time, must not apply.
+pub(crate) const SESSION: &str =
+    concat!(settings!("SET"), "SET default_transaction_isolation = 'read committed'");
 pub(crate) const BEGIN: &str = "BEGIN";
 /// `BEGIN` behind a transaction pooler, with the settings, which last no longer than a transaction there.
-pub(crate) const BEGIN_POOLED: &str = concat!("BEGIN;", settings!("SET LOCAL"));
+pub(crate) const BEGIN_POOLED: &str =
+    concat!("BEGIN ISOLATION LEVEL READ COMMITTED;", settings!("SET LOCAL"));
 
 /// State shared by all connections of the pool: detection of transaction poolers and of dead connections.
 ///

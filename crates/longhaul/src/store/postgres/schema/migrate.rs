@@ -28,7 +28,8 @@ pub(crate) async fn migrate(database: &PgDatabase) -> Result<MigrationReport, Op
     }
     // In one transaction, because behind a pooler nothing lasts from one transaction to the next.
     let begin = format!(
-        "BEGIN; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0;
+        SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"
     );
     client.batch_execute(&begin).await.map_err(OpenError::Migration)?;
     client.batch_execute(sql::CREATE_SCHEMA).await.map_err(OpenError::Migration)?;

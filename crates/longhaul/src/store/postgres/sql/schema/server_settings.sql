@@ -2,7 +2,7 @@
 SELECT
     current_setting('server_version_num')::integer, current_setting('server_encoding'),
     current_setting('synchronous_commit'), current_setting('fsync'),
-    current_setting('transaction_isolation'), pg_is_in_recovery(),
+    pg_is_in_recovery(),
     CASE
         WHEN current_setting('synchronous_standby_names') = ''
             THEN (SELECT count(*) FROM pg_stat_replication)
