@@ -25,8 +25,8 @@ from services import Postgres, has_postgres, postgres
 
 WATCHERS = Path(__file__).resolve().parent.parent / "watchers.py"
 LIST_CALLERS = WATCHERS.with_name("list_callers.py")
-# As many slots as the drain beside peers has.
-CONFIG = "[worker]\nconcurrency = 1000\n"
+# As many slots as the drain beside peers has, and a quota above the history.
+CONFIG = "[worker]\nconcurrency = 1000\n[limits]\npending_per_tenant_max = 2000000\n"
 BATCH = 1_000
 LIST = "/v1/jobs?limit=20"
 NO_OP = {"kind": "demo", "input": {}}
