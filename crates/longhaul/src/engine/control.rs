@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
 
 pub(super) use self::list_permits::ListPermits;
 use super::Engine;
@@ -82,8 +83,9 @@ impl Engine {
         let permit = self.shared.list_permits.acquire(&self.tenant).await?;
         let list = list(self.clone());
         self.run_to_completion(async move |_| {
+            let started = Instant::now();
             let listed = list.await;
-            drop(permit);
+            permit.end(started.elapsed());
             listed
         })
         .await

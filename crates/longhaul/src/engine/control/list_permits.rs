@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -15,6 +16,11 @@ const LISTS_MAX: usize = 2;
 const LISTS_OF_TENANT_MAX: usize = 1;
 /// Maximum number of lists of one tenant that wait. Further ones are rejected, because they would only wait longer.
 const WAITING_OF_TENANT_MAX: usize = 64;
+/// Time after which a list counts as expensive. A page of a list whose filter matches takes less.
+const EXPENSIVE_AFTER: Duration = Duration::from_micros(500);
+/// Pause of a tenant's lists after an expensive one, as a multiple of its time: they occupy a core for a third of the time.
+const PAUSE_FACTOR: u32 = 2;
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Permits for lists. Tenants get them in turns, because only the first list of each waits for a permit of the process.
 #[derive(Debug)]
@@ -34,12 +40,27 @@ struct TenantLists {
 
 /// Permission to run one list, until it is dropped.
 #[derive(Debug)]
-#[expect(dead_code, reason = "held for their drop")]
 pub(super) struct ListPermit {
     all: OwnedSemaphorePermit,
     of_tenant: OwnedSemaphorePermit,
     open: OwnedSemaphorePermit,
     tenant: Arc<TenantLists>,
+}
+
+impl ListPermit {
+    /// Ends a list that took so long. If it was expensive, further lists of its tenant wait for a moment.
+    pub(super) fn end(self, took: Duration) {
+        let Self { all, of_tenant, open, tenant } = self;
+        drop((all, open));
+        if took >= EXPENSIVE_AFTER {
+            let pause = PAUSE_MAX.min(took * PAUSE_FACTOR);
+            // Not the engine's clock, which stands still in tests.
+            tokio::spawn(async move {
+                tokio::time::sleep(pause).await;
+                drop((of_tenant, tenant));
+            });
+        }
+    }
 }
 
 impl Default for ListPermits {
@@ -106,6 +127,21 @@ mod tests {
         second.await.unwrap();
         of_outbox.await.unwrap();
         drop(third_permit);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn expensive_list_is_followed_by_a_pause_of_its_tenant() {
+        let permits = ListPermits::default();
+        let (us, other) = (tenant("us"), tenant("other"));
+        permits.acquire(&us).await.unwrap().end(Duration::from_micros(400));
+        permits.acquire(&us).await.unwrap().end(Duration::from_millis(10));
+        let mut second = Box::pin(permits.acquire(&us));
+        assert!(poll!(&mut second).is_pending());
+        drop(permits.acquire(&other).await.unwrap());
+        tokio::time::sleep(Duration::from_millis(19)).await;
+        assert!(poll!(&mut second).is_pending());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert!(poll!(&mut second).is_ready());
     }
 
     #[tokio::test]
