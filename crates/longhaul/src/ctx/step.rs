@@ -113,7 +113,7 @@ impl Ctx {
     }
 }
 
-fn cancelled() -> JobError {
+pub(super) fn cancelled() -> JobError {
     JobError::new("cancelled", "the job was cancelled", false)
 }
 
