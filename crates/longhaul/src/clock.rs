@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use self::correction::Correction;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -29,6 +30,15 @@ pub struct Clock(Inner);
 enum Inner {
     System(Arc<SystemClock>),
     Manual(Arc<watch::Sender<Timestamp>>),
+    Virtual(VirtualClock),
+}
+
+/// A clock that follows the time of a tokio runtime.
+#[derive(Debug, Clone, Copy)]
+struct VirtualClock {
+    /// The runtime's time at its creation.
+    started: Instant,
+    started_at: Timestamp,
 }
 
 #[derive(Debug)]
@@ -71,6 +81,24 @@ impl Clock {
         Self(Inner::Manual(Arc::new(watch::Sender::new(start))))
     }
 
+    /// Creates a clock that starts at `start` and follows the time of the current tokio runtime, for simulations.
+    ///
+    /// If the runtime's time is paused, the clock stands still while anything can run, and jumps to the next timer when
+    /// everything waits. An engine with this clock renews its leases in a task instead of on a thread of its own, so that
+    /// everything runs on one runtime, in the same order each time. It does not continue while a handler blocks the
+    /// runtime, so use it in tests only. See [`EngineBuilder::random_seed`](crate::EngineBuilder::random_seed).
+    pub fn virtual_time(start: Timestamp) -> Self {
+        Self(Inner::Virtual(VirtualClock { started: Instant::now(), started_at: start }))
+    }
+
+    /// Returns true if the clock follows the time of a tokio runtime.
+    pub(crate) fn is_virtual(&self) -> bool {
+        match self.0 {
+            Inner::Virtual(_) => true,
+            Inner::System(_) | Inner::Manual(_) => false,
+        }
+    }
+
     /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         match &self.0 {
@@ -79,18 +107,19 @@ impl Clock {
                 system.corrected_by(&corrected, uptime())
             }
             Inner::Manual(sender) => *sender.borrow(),
+            Inner::Virtual(clock) => clock.started_at.after(clock.started.elapsed()),
         }
     }
 
-    /// Sets a system clock, for this process, to the time of a shared store when it is opened. No effect on a manual
-    /// clock.
+    /// Sets a system clock, for this process, to the time of a shared store when it is opened. No effect on
+    /// other clocks.
     #[cfg(feature = "postgres")]
     pub(crate) fn start_at(&self, reference: &ReferenceTime) {
         self.correct(reference, Correction::started);
     }
 
-    /// Slews a system clock towards its reference. Ignores and reports steps of the reference. No effect on a manual
-    /// clock.
+    /// Slews a system clock towards its reference. Ignores and reports steps of the reference. No effect on
+    /// other clocks.
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(crate) fn follow(&self, reference: &ReferenceTime) {
         self.correct(reference, Correction::followed);
@@ -123,7 +152,7 @@ impl Clock {
         reference.log(effect, reading.ahead_ms);
     }
 
-    /// Slews a system clock towards the machine's calendar. No effect on a manual clock.
+    /// Slews a system clock towards the machine's calendar. No effect on other clocks.
     #[cfg(feature = "sqlite")]
     pub(crate) fn follow_calendar(&self) {
         self.follow(&ReferenceTime {
@@ -135,8 +164,8 @@ impl Clock {
         });
     }
 
-    /// Moves a manual clock forward and wakes sleepers whose time has come. No effect on a system
-    /// clock.
+    /// Moves a manual clock forward and wakes sleepers whose time has come. No effect on other
+    /// clocks.
     pub fn advance(&self, by: Duration) {
         if let Inner::Manual(sender) = &self.0 {
             sender.send_modify(|now| *now = now.after(by));
@@ -146,7 +175,7 @@ impl Clock {
     /// Waits until the clock reaches `at`.
     pub async fn sleep_until(&self, at: Timestamp) {
         match &self.0 {
-            Inner::System(_) => loop {
+            Inner::System(_) | Inner::Virtual(_) => loop {
                 tokio::time::sleep(at.since(self.now()).min(TIMER_MAX)).await;
                 if self.now() >= at {
                     break;
@@ -244,6 +273,13 @@ mod tests {
         assert!(!sleeper.is_finished());
         clock.advance(Duration::from_secs(1));
         sleeper.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn virtual_clock_jumps_to_the_next_timer() {
+        let clock = Clock::virtual_time(Timestamp::from_millis(0));
+        clock.sleep(Duration::from_hours(25)).await;
+        assert_eq!(clock.now(), Timestamp::from_millis(25 * 60 * 60 * 1_000));
     }
 
     #[cfg(feature = "sqlite")]

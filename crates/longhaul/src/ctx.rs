@@ -253,7 +253,8 @@ impl Ctx {
                 Ok(written) => return Ok(written),
                 Err(StoreError::LeaseLost) => return self.halt().await,
                 Err(error) if error.is_transient() => {
-                    tokio::time::sleep(STORE_RETRY.delay(attempt, rand::random())).await;
+                    let random = self.0.shared.random.fraction();
+                    tokio::time::sleep(STORE_RETRY.delay(attempt, random)).await;
                 }
                 Err(error) => {
                     self.0.shared.record_store_error(&error);

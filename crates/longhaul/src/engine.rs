@@ -64,6 +64,7 @@ pub use watcher::Watcher;
 
 use crate::clock::Clock;
 use crate::job::{IdSource, JobId, Limits, Name, Retention, TenantId, Timestamp};
+use crate::random::RandomSource;
 use crate::store::{FlowLimits, QueueCapacity, Store, StoreError};
 use crate::worker::Workers;
 
@@ -130,6 +131,7 @@ pub(crate) struct EngineState {
     pub(crate) work_root: std::path::PathBuf,
     pub(crate) blob_gc_wake: Notify,
     pub(crate) ids: IdSource,
+    pub(crate) random: RandomSource,
     /// Wakes the claim loop: a job may be due, or a slot may be free.
     pub(crate) wake: Arc<Notify>,
     /// Wakes the claim loop for webhook deliveries.
@@ -271,7 +273,7 @@ impl EngineState {
     }
 
     pub(crate) fn new_id(&self) -> JobId {
-        self.ids.next(self.clock.now(), rand::random())
+        self.ids.next(self.clock.now(), self.random.bits())
     }
 }
 

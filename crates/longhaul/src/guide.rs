@@ -95,4 +95,5 @@
 //! # Testing
 //!
 //! [`testing::run`](crate::testing::run) runs one handler with its arguments and skips all sleeps.
-//! Tests of a whole engine use [`Clock::manual`](crate::Clock::manual).
+//! Tests of a whole engine use [`Clock::manual`](crate::Clock::manual), simulations of several engines
+//! [`Clock::virtual_time`](crate::Clock::virtual_time).

@@ -23,6 +23,7 @@ pub mod fuzzing;
 pub mod guide;
 pub mod job;
 mod metrics;
+mod random;
 mod setters;
 pub mod store;
 mod sync;

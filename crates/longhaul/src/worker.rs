@@ -176,6 +176,7 @@ impl Workers {
     /// Waits with a timeout. Leases of attempts that are left expire.
     async fn with_stop_timeout(&self, wait: impl Future<Output = ()>, on_timeout: &str) {
         tokio::select! {
+            biased;
             () = wait => {}
             () = self.shared.clock.sleep(STOP_TIMEOUT) => tracing::error!("stop: {on_timeout}"),
         }
@@ -187,6 +188,7 @@ impl Workers {
         self.with_stop_timeout(self.claiming.wait(), "a claim did not return in time").await;
         let grace = self.shared.clock.sleep(self.settings.stop_grace);
         tokio::select! {
+            biased;
             () = self.attempts.wait() => {}
             () = grace => {
                 self.release.cancel();

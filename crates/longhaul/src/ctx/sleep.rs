@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Ctx;
 use super::replay::StepLookup;
-use super::step::RunningStep;
+use super::step::{RunningStep, cancelled};
 use crate::job::{JobError, Json, Timestamp};
 use crate::store::Checkpoint;
 
@@ -21,7 +21,8 @@ impl Ctx {
     /// attempt is charged; afterwards the handler runs again, and this call returns at once.
     ///
     /// It has a name like a step, because it stores a checkpoint. Concurrent steps are finished
-    /// first; concurrent work outside of steps is dropped, and runs again after the sleep.
+    /// first; concurrent work outside of steps is dropped, and runs again after the sleep. Returns an error if the job is
+    /// cancelled.
     pub async fn sleep(&self, name: impl Into<String>, duration: Duration) -> Result<(), JobError> {
         let result = self.sleep_as(name.into(), duration).await;
         self.state().record_return();
@@ -35,6 +36,9 @@ impl Ctx {
         let until = match found {
             StepLookup::Stored(output) => output.to::<SleepCheckpoint>()?.sleep_until,
             StepLookup::Fresh { position } => {
+                if self.is_cancelled() {
+                    return Err(cancelled());
+                }
                 // Lets concurrent branches of the handler start first, so that they are seen.
                 tokio::task::yield_now().await;
                 let started_at = clock.now();

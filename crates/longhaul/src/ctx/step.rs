@@ -113,7 +113,7 @@ impl Ctx {
     }
 }
 
-fn cancelled() -> JobError {
+pub(super) fn cancelled() -> JobError {
     JobError::new("cancelled", "the job was cancelled", false)
 }
 
@@ -175,8 +175,10 @@ impl<F> StepCall<'_, F> {
             if !error.retryable || attempt >= self.retry.max_attempts {
                 return Err(error);
             }
-            let pause = clock.sleep(self.retry.delay(attempt, rand::random()));
+            let random = self.ctx.0.shared.random.fraction();
+            let pause = clock.sleep(self.retry.delay(attempt, random));
             tokio::select! {
+                biased;
                 () = pause => attempt += 1,
                 () = self.ctx.cancelled() => return Err(cancelled()),
             }

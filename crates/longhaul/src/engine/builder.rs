@@ -25,6 +25,7 @@ use crate::ctx::Ctx;
 use crate::job::{
     DELIVERY_KIND, IdSource, IntoName, JobError, Limits, Name, NameError, Retention, TenantId,
 };
+use crate::random::RandomSource;
 use crate::setters::setters;
 #[cfg(feature = "postgres")]
 use crate::store::postgres::PostgresStore;
@@ -51,6 +52,7 @@ use crate::worker::{WorkerSettings, Workers, heartbeat};
 pub struct EngineBuilder {
     store: StoreChoice,
     clock: Clock,
+    random_seed: Option<u64>,
     replica: Option<String>,
     role: String,
     tenant: TenantId,
@@ -132,6 +134,7 @@ impl Default for EngineBuilder {
         Self {
             store: StoreChoice::Memory,
             clock: Clock::system(),
+            random_seed: None,
             replica: None,
             role: "all".to_owned(),
             tenant: TenantId::default(),
@@ -216,6 +219,10 @@ impl EngineBuilder {
         /// Sets the clock. A store passed to [`store`](Self::store) has its own clock: use the same
         /// one for both.
         clock(clock: Clock) { clock = clock }
+
+        /// Sets the seed of random ids and delays, so that a simulation with [`Clock::virtual_time`] can be repeated.
+        /// Engines of one store need different seeds. Unpredictable by default.
+        random_seed(seed: u64) { random_seed = Some(seed) }
     }
 
     /// Adds the kind of a typed handler, with default settings. See [`JobArgs`].
@@ -358,6 +365,7 @@ impl EngineBuilder {
             work_root,
             blob_gc_wake: Notify::new(),
             ids: IdSource::default(),
+            random: RandomSource::new(self.random_seed),
             wake: Arc::default(),
             watchers: Watchers::default(),
             output_streams: OutputStreams::default(),

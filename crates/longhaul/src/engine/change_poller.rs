@@ -65,6 +65,7 @@ async fn poll_jobs(shared: &EngineState, mut jobs: watch::Receiver<u64>) {
         let (min_interval, interval) = intervals(watched.len());
         shared.clock.sleep(min_interval).await;
         tokio::select! {
+            biased;
             () = notification(&mut jobs) => {}
             () = shared.clock.sleep(interval.saturating_sub(min_interval)) => {}
         }

@@ -40,6 +40,7 @@ impl StoreHealth {
         let (mut failing, now) = (self.failing.subscribe(), clock.now());
         clock.sleep_until(now.after(BACKOFF.first)).await;
         tokio::select! {
+            biased;
             // Cannot fail: `self` owns the sender.
             _ = failing.wait_for(|failing| !failing) => {}
             () = clock.sleep_until(now.after(BACKOFF.delay(failures, 1.0))) => {}

@@ -158,7 +158,7 @@ impl Runner {
                 HandlerEnd::Returned(result) => {
                     match result.and_then(|result| self.checked(ctx, result)) {
                         Ok(result) => Outcome::Completed(result),
-                        Err(error) => failed(error, kind, attempt),
+                        Err(error) => self.failed(error, kind, attempt),
                     }
                 }
             }),
@@ -166,7 +166,7 @@ impl Runner {
             () = grace_over => Some(Outcome::Cancelled),
             () = clock.sleep(timeout) => {
                 let message = format!("the attempt took longer than {timeout:?}");
-                Some(failed(JobError::new("timeout", message, true), kind, attempt))
+                Some(self.failed(JobError::new("timeout", message, true), kind, attempt))
             }
         }
     }
@@ -181,6 +181,14 @@ impl Runner {
         check_limit("the result in bytes", "result_bytes_max", &bytes, &bytes_max)
             .map_err(JobError::over_limit)?;
         Ok(result)
+    }
+
+    fn failed(&self, error: JobError, kind: &Kind, attempt: u32) -> Outcome {
+        let mut error = error.bounded();
+        // The delay is stored as the job's due time, not in its error.
+        let requested = error.retry_in.take();
+        let delay = || kind.settings().retry.delay(attempt, self.shared.random.fraction());
+        Outcome::Failed { error, retry_in: requested.unwrap_or_else(delay) }
     }
 
     /// Settles the attempt, with retries until the lease is lost. If it ran out because the store was away, the retries
@@ -220,8 +228,9 @@ impl Runner {
                         tracing::warn!(%error, job.id = %job.id, "cannot settle the attempt yet");
                     }
                     tokio::select! {
+                        biased;
                         () = &mut is_in_vain => break,
-                        () = tokio::time::sleep(STORE_RETRY.delay(attempt, rand::random())) => {}
+                        () = tokio::time::sleep(STORE_RETRY.delay(attempt, self.shared.random.fraction())) => {}
                     }
                 }
                 Some(Err(error)) => {
@@ -258,15 +267,6 @@ impl Runner {
         }
         self.shared.watchers.changed(&job.tenant, job.id, settled.status, Some(settled.version));
     }
-}
-
-fn failed(error: JobError, kind: &Kind, attempt: u32) -> Outcome {
-    let mut error = error.bounded();
-    // The delay is stored as the job's due time, not in its error.
-    let requested = error.retry_in.take();
-    let retry_in =
-        requested.unwrap_or_else(|| kind.settings().retry.delay(attempt, rand::random()));
-    Outcome::Failed { error, retry_in }
 }
 
 enum HandlerEnd {

@@ -33,7 +33,7 @@ pub(crate) async fn begin(shared: &EngineState, concurrency: usize) -> Result<()
     if let Err(error) = take_over(shared).await {
         tracing::warn!(%error, "cannot look for an earlier process with the name of this replica");
     }
-    match shared.store.heartbeat(&beat(shared, 0, concurrency)).await {
+    match send(shared, &beat(shared, 0, concurrency)).await {
         Ok(()) => Ok(()),
         Err(StoreError::NameTaken { replica }) => {
             let holder = holder(shared).await.unwrap_or_default();
@@ -42,6 +42,18 @@ pub(crate) async fn begin(shared: &EngineState, concurrency: usize) -> Result<()
         Err(error) => {
             record_failure(shared, &error);
             Ok(())
+        }
+    }
+}
+
+/// Sends a heartbeat. Gives it up when the next one is due, so that a connection that is silent for good ends neither the
+/// heartbeats nor the start of a replica.
+async fn send(shared: &EngineState, beat: &Heartbeat) -> Result<(), StoreError> {
+    tokio::select! {
+        biased;
+        result = shared.store.heartbeat(beat) => result,
+        () = shared.clock.sleep(HEARTBEAT_INTERVAL) => {
+            Err(StoreError::Unavailable(format!("no response in {HEARTBEAT_INTERVAL:?}")))
         }
     }
 }
@@ -105,7 +117,7 @@ impl Heartbeats {
             shared.clock.sleep(pause).await;
             pause = HEARTBEAT_INTERVAL;
             let beat = beat(shared, self.slots.running(), self.concurrency);
-            let answer = shared.store.heartbeat(&beat).await;
+            let answer = send(shared, &beat).await;
             let taken = matches!(answer, Err(StoreError::NameTaken { .. }));
             self.named.store(!taken, Ordering::Relaxed);
             match answer {

@@ -1,7 +1,7 @@
 //! Lease renewal and heartbeats, on a dedicated thread, so that handlers that block the runtime
-//! cost no lease.
+//! cost no lease. In virtual time they are a task instead.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,20 +18,20 @@ use crate::sync::Mutex;
 
 pub(super) struct LeaseRenewer {
     held: Arc<Mutex<Leases>>,
-    /// Cancelled when the thread has dropped its store handle.
-    thread_ended: CancellationToken,
+    /// Cancelled when the thread or task has dropped its store handle.
+    has_ended: CancellationToken,
 }
 
 #[derive(Default)]
 struct Leases {
-    by_job: HashMap<JobId, HeldLease>,
+    by_job: BTreeMap<JobId, HeldLease>,
     /// True while renewals fail or are late.
     store_is_away: bool,
     /// Number of the next claim.
     next_claim: u64,
     /// Claims in flight.
     claims: BTreeSet<u64>,
-    early_cancellations: HashMap<JobId, EarlyCancellation>,
+    early_cancellations: BTreeMap<JobId, EarlyCancellation>,
 }
 
 /// A cancellation during claims that may have taken the job, but have not registered its lease yet.
@@ -83,26 +83,31 @@ impl LeaseRenewer {
             // Before the thread runs, so that leases are renewed in time even if it starts late.
             first_renewal_at: shared.clock.now().after(settings.renew),
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let thread_ended = CancellationToken::new();
-        let guard = thread_ended.clone().drop_guard();
-        std::thread::Builder::new().name("longhaul-leases".to_owned()).spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = renew_loop.run() => {}
-                    () = heartbeats.run() => {}
-                    () = ended.cancelled() => {}
-                }
-            });
+        let has_ended = CancellationToken::new();
+        let guard = has_ended.clone().drop_guard();
+        let work = async move {
+            tokio::select! {
+                biased;
+                () = ended.cancelled() => {}
+                () = renew_loop.run() => {}
+                () = heartbeats.run() => {}
+            }
             drop((renew_loop, heartbeats));
             drop(guard);
-        })?;
-        Ok(Self { held, thread_ended })
+        };
+        if shared.clock.is_virtual() {
+            tokio::spawn(work);
+        } else {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let thread = std::thread::Builder::new().name("longhaul-leases".to_owned());
+            thread.spawn(move || runtime.block_on(work))?;
+        }
+        Ok(Self { held, has_ended })
     }
 
-    /// Waits until the thread has dropped its store handle.
+    /// Waits until the thread or task has dropped its store handle.
     pub(super) async fn ended(&self) {
-        self.thread_ended.cancelled().await;
+        self.has_ended.cancelled().await;
     }
 
     /// Renews `lease` from now on.
@@ -219,9 +224,11 @@ impl RenewLoop {
         let mut renew_at = self.first_renewal_at;
         loop {
             tokio::select! {
+                biased;
                 () = self.shared.clock.sleep_until(renew_at) => {
                     // A store that hangs must not delay the detection of expired leases.
                     let renewed = tokio::select! {
+                        biased;
                         renewed = self.renew() => renewed,
                         () = self.next_expiry() => false,
                         () = self.shared.clock.sleep(self.renew) => {
@@ -341,8 +348,7 @@ mod tests {
     #[test]
     fn cancellation_is_remembered_only_for_the_claims_that_it_met() {
         let held: Arc<Mutex<Leases>> = Arc::default();
-        let renewer =
-            LeaseRenewer { held: Arc::clone(&held), thread_ended: CancellationToken::new() };
+        let renewer = LeaseRenewer { held: Arc::clone(&held), has_ended: CancellationToken::new() };
         let remembered = || held.lock().early_cancellations.len();
         let id = |number| JobId::from_parts(Timestamp::from_millis(1), number);
         renewer.cancel(id(0), 3);

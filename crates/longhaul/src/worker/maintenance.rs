@@ -36,6 +36,7 @@ pub(super) fn start(
     tasks.spawn(async move {
         let rescuer = Rescuer::new(&shared, settings.lease);
         tokio::select! {
+            biased;
             () = repeat(
                 "cannot rescue jobs with expired leases",
                 || rescuer.pass(),

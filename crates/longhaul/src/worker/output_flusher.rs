@@ -49,7 +49,8 @@ async fn flush_loop(shared: &EngineState, store: &dyn OutputStreamStore) {
                 let Err(error) = store.append_output(&flush.appended).await else { break };
                 shared.record_store_error(&error);
                 tracing::warn!(%error, attempt, "cannot flush output streams");
-                tokio::time::sleep(STORE_RETRY.delay(attempt, rand::random())).await;
+                let random = shared.random.fraction();
+                tokio::time::sleep(STORE_RETRY.delay(attempt, random)).await;
             }
             trim(store, &flush.trimmed).await;
         }

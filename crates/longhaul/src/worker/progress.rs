@@ -49,6 +49,7 @@ impl ProgressReporter {
         let (writer, shared) = (Arc::clone(&reports), Arc::clone(shared));
         tasks.spawn(async move {
             tokio::select! {
+                biased;
                 () = writer.write_loop(&shared) => {}
                 () = ended.cancelled() => {}
             }

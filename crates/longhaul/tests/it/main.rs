@@ -20,6 +20,7 @@ mod postgres;
 mod random;
 mod restore;
 mod shared_store;
+mod simulation;
 mod sql_submit;
 mod support;
 mod transfer;

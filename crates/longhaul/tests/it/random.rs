@@ -34,7 +34,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// Returns the seeds of a test that tries `plans` plans by default.
-fn seeds(plans: u64) -> std::ops::Range<u64> {
+pub(crate) fn seeds(plans: u64) -> std::ops::Range<u64> {
     if let Some(seed) = number("TEST_SEED") {
         return seed..seed + 1;
     }

@@ -40,6 +40,34 @@ async fn cancelled_job_starts_no_further_step() {
 }
 
 #[tokio::test]
+async fn cancelled_job_stores_no_further_sleep() {
+    let began = Signal::new();
+    let (builder, _) = still();
+    let engine = builder
+        .kind("naps", {
+            let began = began.clone();
+            move |ctx: Ctx, (): ()| {
+                let began = began.clone();
+                async move {
+                    began.send();
+                    ctx.cancelled().await;
+                    let slept = ctx.sleep("nap", Duration::from_hours(1)).await;
+                    assert_eq!(slept.unwrap_err().code, "cancelled");
+                    Err::<(), _>(JobError::retryable("stopped"))
+                }
+            }
+        })
+        .start()
+        .await
+        .unwrap();
+    let job = engine.submit_raw("naps", &()).await.unwrap();
+    began.wait().await;
+    job.cancel().await.unwrap();
+    assert!(matches!(job.result_as::<()>().await, Err(ResultError::Cancelled)));
+    assert!(engine.steps(job.id()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn handler_that_ignores_cancellation_is_dropped_after_the_grace_period() {
     let began = Signal::new();
     let (builder, clock) = still();

@@ -1,12 +1,13 @@
 //! Two engines on one store, like two replicas.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{
-    Claim, ClaimResult, KindCapacity, ReplicaStore as _, Store, StoreError, WorkerStore as _,
+    Claim, ClaimResult, Heartbeat, KindCapacity, ReplicaStore as _, Store, StoreError,
+    WorkerStore as _,
 };
 use longhaul::{
     BuildError, Clock, Ctx, Engine, EngineBuilder, JobError, JobId, Kind, Status, SubmitError,
@@ -14,6 +15,7 @@ use longhaul::{
 };
 
 use super::{START, Signal, ended, until};
+use crate::model_store::ModelStore;
 use crate::shared_store::SharedStore;
 
 const HURRIED: Duration = Duration::from_millis(50);
@@ -404,4 +406,36 @@ async fn job_cancelled_and_resumed_during_a_claim_is_not_cancelled_again() {
     slow.go.send();
     let record = ended(&here, job.id()).await;
     assert_eq!(record.job.status, Status::Completed, "{:?}", record.job.error);
+}
+
+/// A store with every second heartbeat over a connection that is dead without a word.
+struct SilentHeartbeats {
+    inner: ModelStore,
+    sent: AtomicUsize,
+}
+
+impl SilentHeartbeats {
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<(), StoreError> {
+        if self.sent.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
+            return std::future::pending().await;
+        }
+        self.inner.heartbeat(heartbeat).await
+    }
+}
+
+longhaul::delegate_store!(impl for SilentHeartbeats, to [inner], except heartbeat);
+
+#[tokio::test(start_paused = true)]
+async fn silent_heartbeat_is_given_up_and_sent_again() {
+    let clock = Clock::virtual_time(START);
+    let inner = ModelStore::new(clock.clone());
+    let store = Arc::new(SilentHeartbeats { inner, sent: AtomicUsize::new(0) });
+    let builder = Engine::builder().store(Arc::clone(&store) as _).clock(clock.clone());
+    let engine = builder.start().await.unwrap();
+    clock.sleep_until(START.after(Duration::from_secs(12))).await;
+    for _ in 0..60 {
+        assert!(engine.replicas().await.unwrap().iter().any(|known| known.alive));
+        clock.sleep(Duration::from_secs(1)).await;
+    }
+    engine.stop().await;
 }
