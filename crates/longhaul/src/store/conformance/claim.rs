@@ -219,6 +219,10 @@ pub async fn jobs_in_thousands_of_queues_are_all_claimed(harness: &StoreHarness)
         assert_eq!(leases.len(), QUEUES / 3);
         queues.extend(leases.into_iter().map(|lease| lease.job.queue));
     }
+    // Nor do they hide the job that is due next.
+    let start = Start::In(MINUTE);
+    let later = harness.accept(NewJob { queue: name("later"), start, ..harness.job() }).await;
+    assert_eq!(harness.next_due_at().await, Some(later.run_at));
 }
 
 /// The store returns when the next job is due, so that the replica knows when to claim again.

@@ -1,17 +1,7 @@
--- Returns the due time of the first job that was not due yet at $1.
+-- Returns the due time of the first job that was not due yet at $1. Looks at every active lane, because any of them may have
+-- it.
 SELECT min(first.run_at)
-FROM (
-    SELECT tenant_id, queue, kind, priority, due_at
-    FROM longhaul.lanes AS lane
-    WHERE
-        due_at < 9223372036854775807
-        AND NOT EXISTS (
-            SELECT FROM longhaul.paused_queues AS paused
-            WHERE paused.tenant_id = lane.tenant_id AND paused.name = lane.queue
-        )
-    ORDER BY due_at
-    LIMIT 1000
-) AS lane
+FROM longhaul.lanes AS lane
 CROSS JOIN LATERAL (
     SELECT ready.run_at FROM longhaul.ready
     WHERE
@@ -21,3 +11,9 @@ CROSS JOIN LATERAL (
     ORDER BY ready.run_at
     LIMIT 1
 ) AS first
+WHERE
+    lane.due_at < 9223372036854775807
+    AND NOT EXISTS (
+        SELECT FROM longhaul.paused_queues AS paused
+        WHERE paused.tenant_id = lane.tenant_id AND paused.name = lane.queue
+    )
