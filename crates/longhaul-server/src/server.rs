@@ -177,7 +177,7 @@ impl Server {
         create_private(&config.data).map_err(unusable)?;
         let recorder = Metrics::installed();
         let clock = Clock::system();
-        let (store, accounts, endpoints) = store(config, &clock).await?;
+        let ((store, accounts, endpoints), after_outage) = store(config, &clock).await?;
         let blob_store = payload_store::open(config).await?;
         let (keyring, issuer) = (Arc::clone(&blob_store.1), issuer(config, &clock)?);
         let states_secret = config.chat.as_ref().and_then(|chat| chat.webhook_secret.clone());
@@ -204,6 +204,7 @@ impl Server {
                 chat: chat.as_ref(),
                 dispatcher: &dispatcher,
                 client: &hooks.client,
+                after_outage,
             };
             engine(config, given, store.clone(), clock.clone()).await
         };
@@ -310,13 +311,18 @@ async fn run_background(metrics: Metrics, stop: CancellationToken) {
 /// The database, by the traits of its users.
 type Stores = (Arc<dyn Store>, Arc<dyn Accounts>, Arc<dyn Endpoints>);
 
-async fn store(config: &Config, clock: &Clock) -> Result<Stores, StartError> {
+/// Opens the database. Also returns whether it was not reachable at first.
+async fn store(config: &Config, clock: &Clock) -> Result<(Stores, bool), StartError> {
     let clock = clock.clone();
-    Ok(match &config.database {
+    let mut after_outage = false;
+    let opened = match &config.database {
         Database::Memory => stores(SqliteStore::memory(clock).map_err(BuildError::Open)?),
         Database::Postgres(url) => {
             let wait = config.wait_for_database;
-            stores(postgres::open_when_reachable(url.expose(), &clock, wait).await?)
+            let (opened, has_waited) =
+                postgres::open_when_reachable(url.expose(), &clock, wait).await?;
+            after_outage = has_waited;
+            stores(opened)
         }
         Database::Sqlite(path) => {
             let path = path.clone();
@@ -325,7 +331,8 @@ async fn store(config: &Config, clock: &Clock) -> Result<Stores, StartError> {
             let opened = opening.await.map_err(|error| BuildError::Thread(error.into()))?;
             stores(opened.map_err(BuildError::Open)?)
         }
-    })
+    };
+    Ok((opened, after_outage))
 }
 
 fn stores<S: Store + Accounts + Endpoints + 'static>(opened: S) -> Stores {
@@ -340,14 +347,17 @@ struct EngineParts<'a> {
     chat: Option<&'a Chat>,
     dispatcher: &'a WebhookDispatcher,
     client: &'a egress::Client,
+    after_outage: bool,
 }
 
 async fn engine(
     config: &Config,
-    EngineParts { work, blob_store: (blobs, keyring), chat, dispatcher, client }: EngineParts<'_>,
+    parts: EngineParts<'_>,
     store: Arc<dyn Store>,
     clock: Clock,
 ) -> Result<Engine, StartError> {
+    let EngineParts { work, blob_store, chat, dispatcher, client, after_outage } = parts;
+    let (blobs, keyring) = blob_store;
     let deps = kinds::KindDeps { work_root: work.path(), client, keyring, clock: &clock };
     let mut builder = Engine::builder()
         .clock(clock.clone())
@@ -355,6 +365,7 @@ async fn engine(
         .role(config.role.as_str())
         .lease(config.lease.duration, config.lease.renew)
         .rescue_interval(config.lease.sweep)
+        .after_outage(after_outage)
         .stop_grace(config.worker.stop_grace)
         .cancel_grace(config.worker.cancel_grace + CANCEL_MARGIN)
         .retention(config.retention)

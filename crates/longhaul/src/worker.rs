@@ -42,6 +42,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) lease: Duration,
     pub(crate) renew: Duration,
     pub(crate) rescue_interval: Duration,
+    pub(crate) after_outage: bool,
     pub(crate) cancel_grace: Duration,
     pub(crate) stop_grace: Duration,
 }
@@ -53,6 +54,7 @@ impl Default for WorkerSettings {
             lease: Duration::from_secs(15),
             renew: Duration::from_secs(5),
             rescue_interval: Duration::from_secs(2),
+            after_outage: false,
             cancel_grace: Duration::from_secs(5),
             stop_grace: Duration::from_secs(20),
         }

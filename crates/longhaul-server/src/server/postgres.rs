@@ -12,24 +12,24 @@ use super::StartError;
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Opens a database. If its server is not reachable, tries again for as long as `wait`, because machines and containers
-/// start in any order.
+/// start in any order. Also returns whether it had to wait.
 pub(super) async fn open_when_reachable(
     url: &str,
     clock: &Clock,
     wait: Duration,
-) -> Result<PostgresStore, StartError> {
+) -> Result<(PostgresStore, bool), StartError> {
     retry_while_unreachable(wait, async || PostgresStore::open(url, clock.clone()).await).await
 }
 
 async fn retry_while_unreachable<T>(
     wait: Duration,
     mut open: impl AsyncFnMut() -> Result<T, OpenError>,
-) -> Result<T, StartError> {
+) -> Result<(T, bool), StartError> {
     let began = Instant::now();
     let mut logged = None;
     loop {
         let error = match open().await {
-            Ok(opened) => return Ok(opened),
+            Ok(opened) => return Ok((opened, logged.is_some())),
             Err(error @ OpenError::Unreachable(_)) => StartError::postgres(error),
             Err(error) => return Err(StartError::postgres(error)),
         };
@@ -66,7 +66,9 @@ mod tests {
             attempts += 1;
             if attempts < 10 { Err(refused()) } else { Ok(attempts) }
         });
-        assert_eq!(opened.await.unwrap(), 10);
+        assert_eq!(opened.await.unwrap(), (10, true));
+        let opened = retry_while_unreachable(MINUTE, async || Ok(()));
+        assert_eq!(opened.await.unwrap(), ((), false));
     }
 
     #[tokio::test(start_paused = true)]

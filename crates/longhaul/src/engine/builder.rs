@@ -192,6 +192,10 @@ impl EngineBuilder {
         /// Sets the interval between searches for expired leases. Defaults to 2 s.
         rescue_interval(interval: Duration) { settings.rescue_interval = interval }
 
+        /// Sets whether the store was not available when the process started. Then it rescues no job for the duration of
+        /// one lease, because leases of live workers may have expired meanwhile. Defaults to `false`.
+        after_outage(after_outage: bool) { settings.after_outage = after_outage }
+
         /// Sets how long a cancelled job may run before its handler is dropped. Defaults to 5 s.
         cancel_grace(grace: Duration) { settings.cancel_grace = grace }
 

@@ -34,7 +34,7 @@ pub(super) fn start(
 ) {
     let (shared, ended) = (Arc::clone(shared), ended.clone());
     tasks.spawn(async move {
-        let rescuer = Rescuer::new(&shared, settings.lease);
+        let rescuer = Rescuer::new(&shared, settings);
         tokio::select! {
             biased;
             () = repeat(

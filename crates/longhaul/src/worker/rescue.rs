@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::WorkerSettings;
 use super::maintenance::BATCH_SIZE;
 use crate::clock::Clock;
 use crate::engine::EngineState;
@@ -37,8 +38,12 @@ struct OutageTracker {
 }
 
 impl<'a> Rescuer<'a> {
-    pub(super) fn new(shared: &'a EngineState, lease: Duration) -> Self {
-        Self { shared, outages: Mutex::new(OutageTracker::new(lease)) }
+    pub(super) fn new(shared: &'a EngineState, settings: WorkerSettings) -> Self {
+        let mut outages = OutageTracker::new(settings.lease);
+        if settings.after_outage {
+            outages.held_until = Some(shared.clock.now().after(settings.lease));
+        }
+        Self { shared, outages: Mutex::new(outages) }
     }
 
     /// Rescues one batch. Returns whether there may be more.

@@ -12,7 +12,7 @@ use longhaul::store::{
     Claim, ClaimResult, LeaseRef, MaintenanceStore as _, Renewal, SettleResult, Settlement, Store,
     StoreError, WorkerStore as _,
 };
-use longhaul::{Clock, Ctx, Engine, JobError, JobHandle, Kind, Status};
+use longhaul::{Clock, Ctx, Engine, EngineBuilder, JobError, JobHandle, Kind, Status};
 use tokio::sync::watch;
 
 use super::failing::OnDrop;
@@ -111,14 +111,15 @@ impl Desk {
 
     /// Starts an engine at the end of the line.
     async fn engine(&self, kind: Kind) -> Engine {
+        self.builder(kind).start().await.unwrap()
+    }
+
+    fn builder(&self, kind: Kind) -> EngineBuilder {
         Engine::builder()
             .clock(self.clock.clone())
             .store(Arc::clone(&self.line) as Arc<dyn Store>)
             .rescue_interval(RESCUE_INTERVAL)
             .register(kind.retry(at_once(1)))
-            .start()
-            .await
-            .unwrap()
     }
 
     /// Advances the clock by some rescue intervals and waits for the rescue of each.
@@ -249,7 +250,22 @@ async fn job_whose_claim_outlasts_its_lease_is_released_without_a_charge(desk: D
     engine.stop().await;
 }
 
+/// It has waited for the store, in which the leases of live workers have expired meanwhile.
+async fn replica_that_starts_after_an_outage_rescues_nothing_for_one_lease(desk: Desk) {
+    let others = &desk.harness;
+    let (alive, dead) = (others.running().await, others.running().await);
+    desk.clock.advance(LEASE * 4);
+    let idle = Kind::new("idle", |_ctx: Ctx, (): ()| async move { Ok::<_, JobError>(()) });
+    let engine = desk.builder(idle).after_outage(true).start().await.unwrap();
+    desk.rescues(7).await;
+    others.settle(&alive, done()).await.unwrap();
+    desk.rescues(4).await;
+    assert_eq!(others.record(dead.job.id).await.job.error.unwrap().code, "worker-lost");
+    engine.stop().await;
+}
+
 on_both_stores! {
+    replica_that_starts_after_an_outage_rescues_nothing_for_one_lease,
     job_whose_claim_outlasts_its_lease_is_released_without_a_charge,
     job_with_one_attempt_completes_after_a_long_outage,
     result_from_an_outage_is_settled_after_it,
