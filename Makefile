@@ -159,7 +159,11 @@ mutants: ## Mutate the code and check that a test notices
 
 .PHONY: mutants-sql
 mutants-sql: setup-test ## Break one SQL statement at a time and check that the tests of its store notice
-	@scripts/with-postgres crates/longhaul/tests/mutants.sh $(ARGS)
+	@scripts/with-postgres crates/longhaul/tests/mutants.sh sqlite postgres $(ARGS)
+
+.PHONY: mutants-engine
+mutants-engine: setup-test ## Break one line of the engine at a time and check that the simulation notices
+	@crates/longhaul/tests/mutants.sh engine $(ARGS)
 
 .PHONY: clean-data
 clean-data: ## Delete ./longhaul-data, the data of `make run`
