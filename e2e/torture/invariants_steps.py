@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from checker import Verdict, invariant
-from history import CLOCK_SLACK_S, TERMINAL, History, JobHistory, Observation
+from history import CLOCK_SLACK_S, TERMINAL, History, JobHistory, Observation, is_success
 
 # Time from the start of a program to its first line in the ledger, on a machine whose cores are all busy.
 SPAWN_S = 2.0
@@ -34,7 +34,11 @@ def writes_carry_the_current_lease(history: History, verdict: Verdict) -> None:
             if (written := output(step)) and written["job"] == job:
                 accepted_from_current_lease(seen, step, runs.get(written["run"]), verdict)
         if seen.last and isinstance(seen.last["result"], dict) and "run" in seen.last["result"]:
-            result_is_of_the_last_lease(seen, seen.last["steps"], seen.last["result"], verdict)
+            # A last step that leaves an artifact is stored with the result only.
+            submitted = [one for one in seen.of("submit") if is_success(one["status"])]
+            has_artifact = bool(submitted) and submitted[0]["artifact"]
+            steps = [] if has_artifact else seen.last["steps"]
+            result_is_of_the_last_lease(seen, steps, seen.last["result"], verdict)
 
 
 def accepted_from_current_lease(

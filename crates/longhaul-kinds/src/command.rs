@@ -10,7 +10,8 @@
 //! - `LONGHAUL_PAYLOAD` is the path of the uploaded payload, if the job has one.
 //! - `LONGHAUL_ARTIFACTS` is the path of a folder whose files become the job's artifacts when it completes. It may
 //!   contain files only, no folders and no links. It is empty at the start of each attempt, so the last program
-//!   of a pipeline should write the artifacts.
+//!   of a pipeline should write the artifacts. Then this program is not a finished step before the job completes, and runs
+//!   again after a crash that comes in between.
 //! - The working directory is a new folder, also its `TMPDIR`, that is deleted when the attempt ends. The
 //!   programs of a pipeline share it. Data that a later attempt needs belongs on standard output.
 //!

@@ -29,6 +29,13 @@ pub(super) async fn create_folder(folder: &Path) -> Result<PathBuf, JobError> {
     Ok(path)
 }
 
+/// Returns whether there is a file in the folder.
+pub(super) async fn exist(folder: &Path) -> Result<bool, JobError> {
+    let path = folder.to_owned();
+    let (_, names) = blocking(move || list(&path)).await?.map_err(|error| cannot_read(&error))?;
+    Ok(!names.is_empty())
+}
+
 /// Stores every file of the folder as an artifact.
 ///
 /// A process that a program left behind may replace files and the folder itself by links at any time, which could

@@ -49,6 +49,8 @@ struct CommandAttempt<'a> {
     payload: Option<PathBuf>,
     /// Set if the last program reported its own progress.
     reports_progress: AtomicBool,
+    /// Set if there are artifacts when a program has ended.
+    has_artifacts: AtomicBool,
 }
 
 impl<'a> CommandAttempt<'a> {
@@ -63,8 +65,19 @@ impl<'a> CommandAttempt<'a> {
         if let Some(RunAs { user, .. }) = &kind.run_as {
             work_dir.give_to(user, [&artifacts].into_iter().chain(&payload)).await?;
         }
-        let (running, reports_progress) = (Mutex::new(None), AtomicBool::new(false));
-        Ok(Self { kind, ctx, input, running, work_dir, artifacts, payload, reports_progress })
+        let running = Mutex::new(None);
+        let [reports_progress, has_artifacts] = [const { AtomicBool::new(false) }; 2];
+        Ok(Self {
+            kind,
+            ctx,
+            input,
+            running,
+            work_dir,
+            artifacts,
+            payload,
+            reports_progress,
+            has_artifacts,
+        })
     }
 
     /// Runs the program outside of a step, because its output is the result and need not be stored twice.
@@ -76,7 +89,7 @@ impl<'a> CommandAttempt<'a> {
         let total = steps.len() as u64;
         let mut outputs: Vec<(&str, Json)> = Vec::with_capacity(steps.len());
         for (done, step) in (1..).zip(steps) {
-            let output = self.step(step, &outputs).await?;
+            let output = self.step(step, done == total, &outputs).await?;
             outputs.push((&step.name, output));
             if !self.reports_progress.swap(false, Ordering::Relaxed) {
                 self.ctx.progress_with(done, total, step.name.as_str());
@@ -88,15 +101,21 @@ impl<'a> CommandAttempt<'a> {
     async fn step(
         &self,
         PipelineStep { name, argv, timeout }: &PipelineStep,
+        is_last: bool,
         outputs: &[(&str, Json)],
     ) -> Result<Json, JobError> {
         let body = || async move {
-            self.execute(argv, outputs).await.map_err(|mut error| {
+            let output = self.execute(argv, outputs).await.map_err(|mut error| {
                 error.message.insert_str(0, &format!("step {name:?}: "));
                 error
-            })
+            })?;
+            self.has_artifacts.store(artifacts::exist(&self.artifacts).await?, Ordering::Relaxed);
+            Ok::<_, JobError>(output)
         };
-        let call = self.ctx.step(name, body);
+        // Artifacts are stored with the job's result. If the step were stored before, an attempt that continues after a
+        // crash would complete the job without them.
+        let is_stored_with_result = move || is_last && self.has_artifacts.load(Ordering::Relaxed);
+        let call = self.ctx.step(name, body).unstored_if(is_stored_with_result);
         match timeout {
             Some(timeout) => call.timeout(*timeout).await,
             None => call.await,

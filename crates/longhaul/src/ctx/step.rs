@@ -20,6 +20,7 @@ pub struct StepCall<'a, F> {
     body: F,
     retry: Retry,
     timeout: Option<Duration>,
+    unstored_if: Option<Box<dyn Fn() -> bool + Send + Sync + 'a>>,
 }
 
 impl Ctx {
@@ -47,7 +48,8 @@ impl Ctx {
     where
         F: 'a,
     {
-        StepCall { ctx: self, name: name.into(), body, retry: Retry::NEVER, timeout: None }
+        let name = name.into();
+        StepCall { ctx: self, name, body, retry: Retry::NEVER, timeout: None, unstored_if: None }
     }
 
     /// Runs a step whose body cannot fail, and stores its value. See [`Ctx::step`].
@@ -117,7 +119,7 @@ pub(super) fn cancelled() -> JobError {
     JobError::new("cancelled", "the job was cancelled", false)
 }
 
-impl<F> StepCall<'_, F> {
+impl<'a, F> StepCall<'a, F> {
     /// Retries the body inside this attempt when it returns a retryable error. Defaults to no
     /// retry.
     pub fn retry(mut self, retry: Retry) -> Self {
@@ -128,6 +130,13 @@ impl<F> StepCall<'_, F> {
     /// Drops the body after this time, which is a retryable error. No timeout by default.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// Does not store the output if this holds when the body has returned: a later attempt runs the step again. For the last
+    /// step of a handler, if it creates artifacts, because these are stored only with the end of the job.
+    pub fn unstored_if(mut self, condition: impl Fn() -> bool + Send + Sync + 'a) -> Self {
+        self.unstored_if = Some(Box::new(condition));
         self
     }
 
@@ -145,6 +154,9 @@ impl<F> StepCall<'_, F> {
         self.ctx.ensure_may_start().await?;
         let flight = RunningStep::begin(self.ctx);
         let (value, started_at) = self.tries().await?;
+        if self.unstored_if.as_ref().is_some_and(|condition| condition()) {
+            return Ok(value);
+        }
         let output = Json::from_value(&value)?;
         let bytes_max = self.ctx.0.shared.limits.step_bytes_max;
         let bytes = output.as_str().len();

@@ -3,6 +3,8 @@
 use std::fs;
 
 use crate::support::{TestPrograms, result, start};
+use longhaul::Engine;
+use longhaul::blob::{Blobs, Keyring};
 use longhaul::job::Progress;
 use serde_json::json;
 
@@ -46,6 +48,27 @@ async fn each_pipeline_output_is_a_checkpoint() {
     let stored: Vec<_> =
         steps.iter().map(|step| (step.name.as_str(), step.output.as_str())).collect();
     assert_eq!(stored, [("one", "1"), ("two", "2")]);
+}
+
+/// Regression: after a crash between this checkpoint and the end of the job, the next attempt replayed the last step and
+/// completed the job without its artifacts.
+#[tokio::test]
+async fn last_pipeline_step_with_artifacts_is_stored_with_the_result() {
+    let programs = TestPrograms::new();
+    let steps = vec![
+        programs.step("one", "echo 1"),
+        programs.step("two", r#"echo x >"$LONGHAUL_ARTIFACTS/out.txt"; echo 2"#),
+    ];
+    let blobs = Blobs::open(&format!("file:{}", programs.path("blobs").display())).unwrap();
+    let engine = Engine::builder().memory().blobs(blobs, Keyring::generate());
+    let kind = programs.pipeline(steps).build().unwrap();
+    let engine = engine.register(kind).start().await.unwrap();
+    let job = engine.submit_raw("work", &json!({})).await.unwrap();
+    let record = job.wait().await.unwrap();
+    assert_eq!((record.result.unwrap().as_str(), record.job.artifacts.len()), ("2", 1));
+    let steps = engine.steps(job.id()).await.unwrap();
+    assert_eq!(steps.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), ["one"]);
+    engine.stop().await;
 }
 
 #[tokio::test]
