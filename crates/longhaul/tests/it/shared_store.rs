@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use longhaul::job::{JobId, Name, TenantId};
-use longhaul::store::{ChangeNotifications, JobVersion, ReplicaState, Store, StoreError};
+use longhaul::store::{
+    ChangeNotifications, Heartbeat, JobVersion, ReplicaState, Store, StoreError,
+};
 use tokio::sync::{Semaphore, watch};
 
 pub(crate) struct SharedStore {
@@ -98,10 +100,16 @@ impl SharedStore {
         self.reachable()?;
         self.inner.replicas().await
     }
+
+    /// A heartbeat that succeeds would end the backoff of other loops.
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<(), StoreError> {
+        self.reachable()?;
+        self.inner.heartbeat(heartbeat).await
+    }
 }
 
 longhaul::delegate_store!(
     impl for SharedStore,
     to [inner],
-    except versions count_pending outbox_notify change_notifications replicas
+    except versions count_pending outbox_notify change_notifications replicas heartbeat
 );
