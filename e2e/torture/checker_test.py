@@ -214,6 +214,15 @@ class CheckerTest(unittest.TestCase):
             violated = {verdict.number for verdict in checker.check(history) if verdict.violations}
             self.assertEqual("lease" not in violated, explained, outage)
 
+    def test_a_stalled_line_explains_a_lost_lease_only_if_leases_are_short(self) -> None:
+        for lease, explained in ((3.0, True), (15.0, False)):
+            history = sample.clean()
+            change(history, "settings", {}, lease=lease, renew=lease / 4)
+            killed = next(one for one in history if one["sort"] == "fault" and one["fault"] == "kill")
+            killed.update(fault="stall", until=killed["at"] + 1.0)
+            violated = {verdict.number for verdict in checker.check(history) if verdict.violations}
+            self.assertEqual("lease" not in violated, explained, lease)
+
     def test_a_pick_up_is_measured_from_the_release(self) -> None:
         (found,) = invariants_faults.pick_ups(History(sample.clean()))
         self.assertAlmostEqual(found[0], 0.1)

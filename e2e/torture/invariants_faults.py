@@ -14,6 +14,9 @@ STOP_WITHIN_S = 25.0
 PICK_UP_WITHIN_S = 1.0
 # Slots of a replica that jobs may use of which no client knows, for example because they were purged since.
 UNKNOWN_JOBS_MAX = 2
+# Faults of one replica's connections, and the longest wait for a response over the connection that renews leases.
+LINE_FAULTS = ("cut", "delay", "freeze", "refuse", "stall", "swallow")
+CONNECTION_GIVEN_UP_S = 4.0
 # Times for which a fault may have effects after it ended, and for which a frozen connection may.
 EFFECTS_S = 5.0
 FROZEN_S = 20.0
@@ -41,6 +44,9 @@ def stops(history: History) -> list[tuple[str, float, float, str]]:
         paused = one["fault"] == "pause" and until - one["at"] >= survived - CLOCK_SLACK_S
         if one["happened"] and (one["fault"] == "kill" or paused):
             found.append((one["replica"], one["at"], until, one["fault"]))
+        # A lost connection is given up after 4 s, which a lease of 15 s survives and a shorter one does not.
+        if one["happened"] and one["fault"] in LINE_FAULTS and survived < CONNECTION_GIVEN_UP_S:
+            found.append((one["replica"], one["at"], (one["until"] or one["at"]) + EFFECTS_S, one["fault"]))
     for run in history.of("run"):
         if run["what"] == "end-kill":
             found.append((run["replica"], run["at"], run["at"], "killed by its job"))
