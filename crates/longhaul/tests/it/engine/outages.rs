@@ -228,7 +228,6 @@ async fn replica_rescues_nothing_for_one_lease_after_an_outage(desk: Desk) {
     engine.stop().await;
 }
 
-/// Its lease has run out before the handler could start.
 async fn job_whose_claim_outlasts_its_lease_is_released_without_a_charge(desk: Desk) {
     let runs = Counter::default();
     let work = Kind::new("work", {
@@ -250,7 +249,6 @@ async fn job_whose_claim_outlasts_its_lease_is_released_without_a_charge(desk: D
     engine.stop().await;
 }
 
-/// It has waited for the store, in which the leases of live workers have expired meanwhile.
 async fn replica_that_starts_after_an_outage_rescues_nothing_for_one_lease(desk: Desk) {
     let others = &desk.harness;
     let (alive, dead) = (others.running().await, others.running().await);
